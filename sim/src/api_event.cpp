@@ -194,7 +194,7 @@ namespace {
 struct IpcContents {
   char magic[16];
   long long os_process;
-  std::uintptr_t event;
+  unsigned long long event; ///< Event::exported
   int process;
   unsigned check;
 };
@@ -203,7 +203,7 @@ static_assert(sizeof(IpcContents) <= sizeof(CUipcEventHandle));
 constexpr char ipc_magic[16] = "cuevent sim ipc";
 
 unsigned check_of(const IpcContents& contents) {
-  return static_cast<unsigned>((contents.event ^ static_cast<std::uintptr_t>(contents.os_process)) *
+  return static_cast<unsigned>((contents.event ^ static_cast<unsigned long long>(contents.os_process)) *
                                2654435761u) ^
          static_cast<unsigned>(contents.process);
 }
@@ -221,11 +221,12 @@ CUresult Api::cuIpcGetEventHandle(CUipcEventHandle* handle, CUevent event_handle
             "Only local (non-imported) events created as interprocess may be exported.");
   if (current->family() != exported->home.context->family())
     crash("another context is current: " + computer_.handles.describe(event_handle));
-  computer_.exported_events[exported->handle] = {exported->recording, exported->home.context->device};
+  if (exported->exported == 0) exported->exported = ++computer_.events_exported;
+  computer_.exported_events[exported->exported] = {exported->recording, exported->home.context->device};
   IpcContents contents{};
   std::memcpy(contents.magic, ipc_magic, sizeof ipc_magic);
   contents.os_process = getpid();
-  contents.event = exported->handle;
+  contents.event = exported->exported;
   contents.process = process_.index;
   contents.check = check_of(contents);
   std::memset(handle, 0, sizeof *handle);

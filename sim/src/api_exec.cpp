@@ -42,7 +42,7 @@ std::vector<Exec::Step> Api::steps_of(const Graph& graph) {
   std::map<const Node*, std::size_t> position;
   for (const Node* node : order) {
     Exec::Step step;
-    step.node = node->handle;
+    step.node = node->number;
     step.work = node->work;
     for (const Node* before : node->after)
       step.after.push_back(position.at(before));
@@ -86,7 +86,7 @@ CUresult Api::instantiate(CUgraphExec* out, CUgraph handle, unsigned long long f
   for (const Exec::Step& step : body->steps)
     if (step.work.event && step.work.event->destroyed)
       undefined("the instantiated graph refers to a destroyed event: " +
-                computer_.handles.describe(as<CUevent>(*step.work.event)));
+                computer_.handles.describe(*step.work.event));
   body->user_objects.share_from(from->user_objects);
   auto exec = make<Exec>(Kind::exec, nullptr);
   exec->body = std::move(body);
@@ -186,11 +186,13 @@ CUresult Api::cuGraphExecUpdate_v2(CUgraphExec exec_handle, CUgraph graph_handle
 
 Exec::Step& Api::step(CUgraphExec exec_handle, CUgraphNode node_handle, const char* reason_if_gone) {
   auto changed = exec(exec_handle);
-  // A node handle belongs to the graph. Once the graph is destroyed, the driver finds no such node.
-  refuse_if(computer_.handles.peek<Node>(reinterpret_cast<std::uintptr_t>(node_handle)) == nullptr,
+  // A node handle belongs to the graph. Once the graph is destroyed, the driver finds no such node, or a
+  // later node with the same handle, which it refuses as a node of another graph.
+  refuse_if(computer_.handles.peek<Object>(reinterpret_cast<std::uintptr_t>(node_handle)) == nullptr,
             CUDA_ERROR_INVALID_VALUE, node_handle != nullptr ? reason_if_gone : nullptr);
+  const auto named = node(node_handle);
   for (Exec::Step& step : changed->body->steps)
-    if (step.node == reinterpret_cast<std::uintptr_t>(node_handle)) return step;
+    if (step.node == named->number) return step;
   refuse(CUDA_ERROR_INVALID_VALUE);
 }
 
@@ -244,7 +246,7 @@ CUresult Api::cuGraphLaunch(CUgraphExec exec_handle, CUstream stream_handle) {
     if (!step.work.event) continue;
     if (step.work.event->destroyed)
       undefined("the launched graph refers to a destroyed event: " +
-                computer_.handles.describe(as<CUevent>(*step.work.event)));
+                computer_.handles.describe(*step.work.event));
     require_alive(step.work.event->home, *step.work.event);
   }
   if (process_.fault == CUDA_SUCCESS) launch(launched->body, where);

@@ -31,7 +31,7 @@ std::shared_ptr<Graph> Api::clone(const Graph& from) {
     auto copy = make<Node>(Kind::node, nullptr);
     copy->graph = clone.get();
     copy->work = one->work;
-    copy->original = one->handle;
+    copy->original = one->number;
     if (copy->work.child) copy->work.child = child(*copy->work.child);
     copies[one.get()] = copy.get();
     clone->nodes.push_back(std::move(copy));

@@ -223,9 +223,9 @@ CUresult Api::cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode no
 CUresult Api::cuGraphNodeFindInClone(CUgraphNode* out, CUgraphNode original, CUgraph clone_handle) {
   refuse_if(out == nullptr, CUDA_ERROR_INVALID_VALUE);
   refuse_if(original == nullptr || clone_handle == nullptr, CUDA_ERROR_INVALID_VALUE);
-  node_or_crash(original);
+  const auto wanted = node_or_crash(original);
   for (const auto& one : graph(clone_handle)->nodes)
-    if (one->original == reinterpret_cast<std::uintptr_t>(original)) {
+    if (one->original == wanted->number) {
       *out = as<CUgraphNode>(*one);
       return CUDA_SUCCESS;
     }

@@ -43,7 +43,7 @@ std::shared_ptr<Context> Api::context_to_create_in() {
   auto& stack = thread().contexts;
   if (!stack.empty() && !stack.back()->active && stack.back()->type != Context::Type::primary)
     undefined("an object is created in the current context, which is dead: " +
-              computer_.handles.describe(as<CUcontext>(*stack.back())));
+              computer_.handles.describe(*stack.back()));
   auto current = current_context();
   meet_fault(process_, FaultNews::of_a_submission);
   return current;
@@ -53,12 +53,11 @@ void Api::require_alive(const Birthplace& home, const Object& object) {
   if (home.alive()) return;
   if (home.context->detached) { // measured with a query of a stream
     const auto report = object.kind == Kind::stream ? crash : undefined;
-    report("the object outlived its context, which cuCtxDetach ended: " +
-           computer_.handles.describe(reinterpret_cast<const void*>(object.handle)));
+    report("the object outlived its context, which cuCtxDetach ended: " + computer_.handles.describe(object));
   }
   if (home.context->active)
     undefined("the object outlived a reset of its primary context, which is active again: " +
-              computer_.handles.describe(reinterpret_cast<const void*>(object.handle)));
+              computer_.handles.describe(object));
   refuse(CUDA_ERROR_CONTEXT_IS_DESTROYED);
 }
 

@@ -40,6 +40,7 @@ Computer::Computer() {
     std::fprintf(stderr, "cuevent sim: warning: %s\n", text);
   });
   scheduler.reset(default_options().random_order);
+  handles.forget_all(default_options().reuse_handles);
   begin_session(default_options());
   pthread_atfork([] { instance().mutex.lock(); }, [] { instance().mutex.unlock(); },
                  [] {
@@ -50,8 +51,8 @@ Computer::Computer() {
                    if (child.engine_.joinable()) child.engine_.detach();
                    new (&child.changed) std::condition_variable; // the old one waits for the parent's threads
                    child.host.lost_in_fork();
-                   child.waiters_.clear();
                    child.log.lost_in_fork();
+                   child.waiters_.clear();
                    child.mutex.unlock();
                  });
 }
@@ -65,7 +66,7 @@ void Computer::reset(Lock& lock, const Options& chosen) {
   scheduler.reset(chosen.random_order);
   for (Process& process : processes)
     end_process(process);
-  handles.forget_all();
+  handles.forget_all(chosen.reuse_handles);
   begin_session(chosen);
   host.drain(lock);
 }

@@ -45,7 +45,8 @@ public:
     std::shared_ptr<Recording> recording; ///< a device opens it even after the exporter is gone
     int device = 0;
   };
-  std::map<std::uintptr_t, ExportedEvent> exported_events; ///< by handle; handles are never reused
+  std::map<unsigned long long, ExportedEvent> exported_events; ///< by Event::exported
+  unsigned long long events_exported = 0;                      ///< in all sessions
   unsigned long long context_ids = 0;
   unsigned long long stream_ids = 1; ///< 1 is the legacy stream
   unsigned long long capture_ids = 0;

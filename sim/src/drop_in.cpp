@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <limits>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -60,6 +61,12 @@ Number number_from(const char* variable, Number otherwise, Number least, Number 
                    "a whole number from " + std::to_string(least) + " to " + std::to_string(most));
 }
 
+/// Empty if the variable is not set.
+std::optional<std::uint64_t> seed_from(const char* variable) {
+  if (text_from(variable).empty()) return std::nullopt;
+  return number_from<std::uint64_t>(variable, 0, 0, std::numeric_limits<std::uint64_t>::max());
+}
+
 /// True if the variable chooses `other`; otherwise it has to be empty or `usual`.
 bool chooses(const char* variable, std::string_view other, std::string_view usual) {
   const std::string_view text = text_from(variable);
@@ -94,10 +101,8 @@ const bool configured = [] {
   options.patience = std::chrono::milliseconds(number_from("CUEVENT_SIM_PATIENCE_MS",
                                                            static_cast<int>(options.patience.count()), 0,
                                                            std::numeric_limits<int>::max()));
-  if (!text_from("CUEVENT_SIM_RANDOM_ORDER").empty()) {
-    options.random_order = number_from<std::uint64_t>("CUEVENT_SIM_RANDOM_ORDER", 0, 0,
-                                                      std::numeric_limits<std::uint64_t>::max());
-  }
+  options.random_order = seed_from("CUEVENT_SIM_RANDOM_ORDER");
+  options.reuse_handles = seed_from("CUEVENT_SIM_REUSE_HANDLES");
   if (chooses("CUEVENT_SIM_UNMODELLED", "missing", "abort")) options.unmodelled = Unmodelled::missing;
   Computer::set_default_options(options);
   std::map<std::string, Kernel> kernels;

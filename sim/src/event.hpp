@@ -23,6 +23,7 @@ struct Event : Object {
   unsigned flags = 0;
   bool imported = false;
   bool destroyed = false;
+  unsigned long long exported = 0; ///< the n-th event for which a handle between processes was made
   std::shared_ptr<Recording> recording;
 
   bool timed() const { return (flags & CU_EVENT_DISABLE_TIMING) == 0; }

@@ -18,7 +18,7 @@ struct Node : Object {
   Graph* graph = nullptr;
   Work work;
   std::vector<Node*> after;
-  std::uintptr_t original = 0; ///< the node of which this one is a clone
+  unsigned long long original = 0; ///< the number of the node of which this one is a clone
 };
 
 struct Graph : Object {
@@ -34,7 +34,7 @@ CUgraphExecUpdateResult hindrance(const Work&, const Work&);
 /// changes of the exec do not affect the graph.
 struct Exec : Object {
   struct Step {
-    std::uintptr_t node = 0; ///< the graph node that the step was made from
+    unsigned long long node = 0; ///< the number of the graph's node that the step was made from
     Work work;
     std::vector<std::size_t> after; ///< earlier steps
     std::size_t inside = 0;         ///< of a child graph: so many steps before this one are its own

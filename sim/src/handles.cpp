@@ -3,6 +3,7 @@
 
 #include "process.hpp"
 
+#include <algorithm>
 #include <cstdio>
 
 namespace cuevent::sim {
@@ -10,6 +11,7 @@ namespace cuevent::sim {
 namespace {
 
 constexpr std::size_t histories_kept = 100'000;
+constexpr std::size_t handles_to_choose_from = 8; // few, so that short programs see the same handle again
 constexpr std::uintptr_t stride = 64; // like an allocation; leaves room to notice misaligned pointers
 
 std::string number_text(const void* handle) {
@@ -58,11 +60,33 @@ void Handles::insert(const std::shared_ptr<Object>& object, Kind kind, Process& 
                      const std::string& history) {
   object->kind = kind;
   object->process = &process;
-  object->handle = next_;
-  next_ += stride;
   object->number = ++numbers_[kind];
   object->history = std::string(name_of(kind)) + " #" + std::to_string(object->number) + ", " + history;
+  object->handle = new_handle(object->history);
   live_.emplace(object->handle, object);
+}
+
+/// Often one that was destroyed not long ago, of whatever kind.
+std::uintptr_t Handles::new_handle(std::string& history) {
+  if (reuse_ && !dead_order_.empty() && (*reuse_)() % 4 != 0) {
+    const auto back = (*reuse_)() % std::min(dead_order_.size(), handles_to_choose_from);
+    const auto chosen = dead_order_.end() - 1 - static_cast<std::ptrdiff_t>(back);
+    const std::uintptr_t handle = *chosen;
+    dead_order_.erase(chosen);
+    const std::string before = std::move(dead_.extract(handle).mapped());
+    history += ", with the handle that was of " + before.substr(0, before.find(','));
+    return handle;
+  }
+  const std::uintptr_t handle = next_;
+  next_ += stride;
+  return handle;
+}
+
+std::string Handles::describe(const Object& object) const {
+  const auto handle = reinterpret_cast<const void*>(object.handle);
+  const auto found = live_.find(object.handle);
+  const bool lives = found != live_.end() && found->second.get() == &object;
+  return number_text(handle) + (lives ? " is " : " was ") + object.history;
 }
 
 std::string Handles::describe(const void* handle) const {
@@ -96,16 +120,17 @@ bool Handles::has_ended(const void* handle, Kind kind) const {
   return found != dead_.end() && found->second.starts_with(std::string(name_of(kind)) + " #");
 }
 
-void Handles::remove(const Object& object, const std::string& how) {
+void Handles::remove(Object& object, const std::string& how) {
   const auto handle = object.handle;
+  object.history.append(", ").append(how);
   if (dead_order_.size() < histories_kept) {
-    dead_.emplace(handle, object.history + ", " + how);
+    dead_.emplace(handle, object.history);
   } else {
     // Reuses the memory of the oldest history, so that a long run needs no more memory.
     auto entry = dead_.extract(dead_order_.front());
     dead_order_.pop_front();
     entry.key() = handle;
-    entry.mapped().assign(object.history).append(", ").append(how);
+    entry.mapped().assign(object.history);
     dead_.insert(std::move(entry));
   }
   dead_order_.push_back(handle);
@@ -120,7 +145,7 @@ void Handles::forget(const Process& process) {
     if (live_.contains(object->handle)) remove(*object, "destroyed with its process");
 }
 
-void Handles::forget_all() {
+void Handles::forget_all(std::optional<std::uint64_t> reuse) {
   // The last objects release others, which calls back into this class.
   auto gone = std::move(live_);
   live_.clear();
@@ -128,6 +153,8 @@ void Handles::forget_all() {
   dead_.clear();
   dead_order_.clear();
   numbers_.clear();
+  reuse_.reset();
+  if (reuse) reuse_.emplace(*reuse);
   first_of_session_ = next_;
 }
 

@@ -8,13 +8,15 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
+#include <random>
 #include <unordered_map>
 #include <vector>
 
 namespace cuevent::sim {
 
-/// All handles ever created. A handle is looked up and never dereferenced, so every misuse is
-/// found.
+/// All handles ever created. A handle is looked up and never dereferenced, so every misuse is found, unless
+/// the handle has been given away again.
 class Handles {
 public:
   template <class T>
@@ -41,8 +43,8 @@ public:
   /// Whether the handle was one of this kind. False for one that died long ago.
   bool has_ended(const void* handle, Kind kind) const;
 
-  /// Marks the handle as dead. `how` ends the handle's history.
-  void remove(const Object&, const std::string& how);
+  /// Marks the handle as dead. `how` ends the object's history.
+  void remove(Object&, const std::string& how);
 
   template <class Visitor>
   void for_each(Visitor visitor) const {
@@ -50,21 +52,25 @@ public:
       visitor(*object);
   }
   void forget(const Process&); ///< the process has ended
-  void forget_all();
+  /// A new session begins. With a seed, it gives handles of destroyed objects away again.
+  void forget_all(std::optional<std::uint64_t> reuse);
 
-  /// Describes a handle for reports.
+  /// Describe a handle, and an object that may be gone, for reports.
   std::string describe(const void* handle) const;
+  std::string describe(const Object&) const;
 
 private:
   void insert(const std::shared_ptr<Object>&, Kind, Process&, const std::string& history);
   std::shared_ptr<Object> find_object(const void* handle, Kind, const Process&) const;
+  std::uintptr_t new_handle(std::string& history);
 
   std::unordered_map<std::uintptr_t, std::shared_ptr<Object>> live_;
   std::unordered_map<std::uintptr_t, std::string> dead_; ///< histories of last destroyed handles
-  std::deque<std::uintptr_t> dead_order_;
+  std::deque<std::uintptr_t> dead_order_;                ///< the last one is last
   std::map<Kind, unsigned long long> numbers_;
   std::uintptr_t first_of_session_ = first_handle;
   std::uintptr_t next_ = first_handle;
+  std::optional<std::mt19937_64> reuse_; ///< chooses the handles that are given away again
 
   static constexpr std::uintptr_t first_handle = 0x0c0e'0000'0000;
 };

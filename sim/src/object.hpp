@@ -25,13 +25,13 @@ enum class Kind {
   kernel
 };
 
-/// An object that a handle names. Handles are numbers, never our addresses, and are never reused.
+/// An object that a handle names. Handles are numbers, never our addresses.
 struct Object {
   Kind kind{};
   std::uintptr_t handle = 0;
   unsigned long long number = 0; ///< the n-th of its kind in this session
   Process* process = nullptr;
-  std::string history; ///< who made the object, where, and in which call
+  std::string history; ///< who made and destroyed the object, where, and in which call
 
   Object() = default;
   Object(const Object&) = delete;

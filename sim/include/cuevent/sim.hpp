@@ -54,6 +54,11 @@ struct Options {
   /// The seed for the order of operations that may run in any order. If empty, they run in the order of
   /// submission.
   std::optional<std::uint64_t> random_order{};
+  /// The seed for handles that are given away again, as a driver does with the addresses of its objects: a
+  /// new object often gets the handle of one that was destroyed, of any kind. A call with the old handle then
+  /// means the new object, so some mistakes look like right calls. If empty, each handle is new, and every
+  /// use of a destroyed object is found.
+  std::optional<std::uint64_t> reuse_handles{};
   /// If a waiting call sees no progress for this time, it prints which operation waits for which, and
   /// aborts. Zero means immediately.
   std::chrono::milliseconds patience{30'000};
@@ -71,8 +76,8 @@ struct Options {
 };
 
 /// Starts a new session. No handle, context, fault or setting of the old session remains, and handles of
-/// the old session stay invalid. Virtual time starts at zero. Callbacks of cuLogsRegisterCallback stay,
-/// because a program registers one for as long as it runs.
+/// the old session stay invalid, also with `reuse_handles`. Virtual time starts at zero. Callbacks of
+/// cuLogsRegisterCallback stay, because a program registers one for as long as it runs.
 void reset(const Options& = {});
 
 /// A session for a scope. The constructor starts it, and the destructor starts a default session.

@@ -280,4 +280,47 @@ HARMLESS(one_graph_for_each_shape, "a server captures one graph for each of five
   clean(gpu);
 }
 
+/// Two empty nodes in a new graph, and everything that can be done with their handles and the graph's.
+void use_nodes_and_graph(CUevent event) {
+  CUgraphNode nodes[2] = {}, record = nullptr;
+  CUgraph graph = graph_of_record(event, &record), child = nullptr, clone = nullptr;
+  for (CUgraphNode& each : nodes)
+    expect(cuGraphAddEmptyNode(&each, graph, nullptr, 0));
+  expect(cuGraphClone(&clone, graph));
+  CUgraphNode parent = nullptr;
+  expect(cuGraphAddChildGraphNode(&parent, clone, nullptr, 0, graph));
+  expect(cuGraphChildGraphNodeGetGraph(parent, &child));
+  size_t count = 0;
+  for (CUgraph each : {graph, child, clone})
+    expect(cuGraphGetNodes(each, nullptr, &count));
+  CUgraphNodeType type{};
+  for (CUgraphNode each : {nodes[0], nodes[1], record, parent})
+    expect(cuGraphNodeGetType(each, &type));
+  expect(cuGraphEventRecordNodeSetEvent(record, event));
+  expect(cuGraphDestroyNode(nodes[1]));
+  expect(cuGraphDestroyNode(nodes[0]));
+  expect(cuGraphDestroy(graph));
+  expect(cuGraphDestroy(clone));
+}
+
+HARMLESS(new_objects_have_old_handles,
+         "what a driver makes has the handles of objects of other kinds that are gone", "--order") {
+  for (int i = 0; i < 64; ++i) {
+    CUevent event = gpu.event(), gone = gpu.event();
+    CUgraph graph = graph_of_record(event);
+    CUgraphExec exec = instantiate(graph);
+    CUstream stream = gpu.stream();
+    record(gone, stream);
+    wait(stream, gone);
+    finish(stream);
+    expect(cuGraphDestroy(graph));
+    expect(cuGraphExecDestroy(exec));
+    expect(cuStreamDestroy(stream));
+    destroy(gone);
+    use_nodes_and_graph(event);
+    destroy(event);
+  }
+  clean(gpu);
+}
+
 } // namespace

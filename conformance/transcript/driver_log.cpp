@@ -382,10 +382,10 @@ void forked(Lab& lab) {
 } // namespace
 
 std::vector<Scenario> driver_log_scenarios() {
-  return {{"log.events", events, Place::probe},
-          {"log.captures", captures, Place::probe},
+  return {{"log.events", events, Place::child},
+          {"log.captures", captures, Place::child},
           {"log.others", others, Place::probe},
-          {"log.callbacks", callbacks, Place::probe},
+          {"log.callbacks", callbacks, Place::child},
           {"log.forked", forked, Place::probe}};
 }
 

@@ -30,7 +30,7 @@ private:
 } // namespace
 
 bool is_fault(const Call& call) {
-  return call.returned &&
+  return call.returned && call.result != CUDA_SUCCESS &&
          cuevent::kind_of(static_cast<CUresult>(call.result)) == cuevent::ErrorKind::device_fault;
 }
 

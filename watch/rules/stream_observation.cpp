@@ -122,15 +122,15 @@ std::string StreamWork::name_of(const Stream& stream, const Namer& namer, bool o
 }
 
 /// The places that end the wait when they are reached. Nothing, if it is over.
-std::optional<std::vector<Point>> StreamWork::signals_of(const Point& waiting,
-                                                         const ValueOperation& wait) const {
+std::optional<std::vector<StreamPlace>> StreamWork::signals_of(const StreamPlace& waiting,
+                                                               const ValueOperation& wait) const {
   if (const auto written = values_.find(wait.address);
       written != values_.end() && satisfies(wait, written->second))
     return std::nullopt;
-  std::vector<Point> signals;
+  std::vector<StreamPlace> signals;
   for (const auto& [number, stream] : streams_)
     for (std::size_t i = 0; i < stream.places.size(); ++i) {
-      const Point point{number, stream.reached + i};
+      const StreamPlace point{number, stream.reached + i};
       for (const ValueOperation& write : stream.places[i].writes)
         if (write.address == wait.address && satisfies(wait, write.value)) {
           if (number == waiting.stream && point.position < waiting.position) return std::nullopt;
@@ -151,7 +151,7 @@ void StreamWork::show_waited_for(const Moment& moment, View& view) const {
     if (const auto target = target_of(call); target && numbers_.contains(*target)) show(numbers_.at(*target));
     if (call.verb() == Verb::event_synchronize)
       if (const auto event = events_.find(call.event); event != events_.end())
-        for (const Point& point : event->second.points)
+        for (const StreamPlace& point : event->second.points)
           if (!is_reached(point)) show(point.stream);
     if (call.verb() == Verb::context_synchronize || call.verb() == Verb::copy)
       for (const auto& [number, stream] : streams_)
@@ -162,14 +162,15 @@ void StreamWork::show_waited_for(const Moment& moment, View& view) const {
     for (const auto& [number, stream] : streams_) {
       if (view.ends.at(number) == stream.reached) continue;
       const Place& next = stream.places.front();
-      const auto show_point = [&](const Point& point) {
+      const auto show_point = [&](const StreamPlace& point) {
         if (!is_reached(point) && view.ends.at(point.stream) <= point.position)
           changed = show(point.stream) || changed;
       };
       for (const EventWait& wait : next.waits)
         show_point(wait.signal);
       for (const ValueOperation& wait : next.value_waits)
-        for (const Point& point : signals_of({number, stream.reached}, wait).value_or(std::vector<Point>()))
+        for (const StreamPlace& point :
+             signals_of({number, stream.reached}, wait).value_or(std::vector<StreamPlace>()))
           show_point(point);
     }
   }
@@ -189,7 +190,7 @@ std::vector<ObservedWait> StreamWork::waits_of(const View& view, const Stream& s
     ObservedWait& shown = waits.emplace_back();
     shown.before = stream.reached;
     shown.what = value_text(wait.value, wait.address);
-    for (const Point& point : *signals)
+    for (const StreamPlace& point : *signals)
       shown.signals.push_back({view.index.at(point.stream), point.position});
   }
   return waits;

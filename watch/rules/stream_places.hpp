@@ -18,14 +18,14 @@ namespace watch {
 using cuevent::Position;
 
 /// A place of a stream that has not ended. Its number is never used again.
-struct Point {
+struct StreamPlace {
   std::uint64_t stream = 0;
   Position position = 0;
 };
 
 struct EventWait {
   Handle event = 0; // 0 for the order of default streams
-  Point signal;
+  StreamPlace signal;
 };
 
 struct ValueOperation {

@@ -19,7 +19,7 @@ void forget_probes(Stream& stream) {
 
 } // namespace
 
-bool StreamWork::is_reached(const Point& point) const {
+bool StreamWork::is_reached(const StreamPlace& point) const {
   const auto found = streams_.find(point.stream);
   return found == streams_.end() || point.position < found->second.reached;
 }
@@ -60,7 +60,7 @@ void StreamWork::reach(const Call& call, const Event& event) {
   // known to about a millisecond.
   const auto begun = call.time - call.duration;
   if (event.thread != call.thread && begun - event.time < std::chrono::milliseconds(2)) return;
-  for (const Point& point : event.points)
+  for (const StreamPlace& point : event.points)
     if (!is_reached(point)) reach(streams_.at(point.stream), point.position + 1);
 }
 

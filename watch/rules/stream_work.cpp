@@ -191,8 +191,8 @@ void StreamWork::submit(const Call& call, Stream& on) {
   if (call.verb() == Verb::value_write) add_up_to(place.writes, waits_kept, operation_of(call));
 }
 
-std::vector<Point> StreamWork::points_of(const Stream& recorded) const {
-  std::vector<Point> points;
+std::vector<StreamPlace> StreamWork::points_of(const Stream& recorded) const {
+  std::vector<StreamPlace> points;
   if (!recorded.places.empty()) points.push_back({recorded.number, recorded.end() - 1});
   if (recorded.key.handle != legacy) return points;
   for (const auto& [number, other] : streams_)
@@ -228,15 +228,15 @@ void StreamWork::wait(const Call& call, Stream& on) {
   const EventState* const awaited = world_.event(call.event);
   if (known(on).is_capturing() || (awaited != nullptr && awaited->capture)) return;
   const bool all_known = is_known(call.event);
-  std::vector<Point> pending;
+  std::vector<StreamPlace> pending;
   if (const auto found = events_.find(call.event); all_known && found != events_.end())
-    for (const Point& point : found->second.points)
+    for (const StreamPlace& point : found->second.points)
       if (point.stream != on.number && !is_reached(point)) pending.push_back(point);
   if (all_known && pending.empty()) return;
   if (!on.places.empty() && on.places.back().count > 0) seal(on);
   Place& place = open_place(call, on);
   if (!all_known) ++place.untraced_waits;
-  for (const Point& point : pending)
+  for (const StreamPlace& point : pending)
     add_up_to(place.waits, waits_kept, {call.event, point});
 }
 

@@ -68,7 +68,7 @@ public:
 private:
   /// What the last record of an event waits for.
   struct Event {
-    std::vector<Point> points = {};
+    std::vector<StreamPlace> points = {};
     std::chrono::nanoseconds time = {};
     std::uint32_t thread = 0; // that recorded it
   };
@@ -81,7 +81,7 @@ private:
   void submit(const Call& call, Stream& on);
   Place& open_place(const Call& call, Stream& on);
   void order_default_streams(Stream& on, Place& place);
-  std::vector<Point> points_of(const Stream& recorded) const;
+  std::vector<StreamPlace> points_of(const Stream& recorded) const;
   void record(const Call& call, Handle event);
   void record_context(const Call& call);
   void wait(const Call& call, Stream& on);
@@ -97,13 +97,14 @@ private:
   void reach(const Call& call, const Event& event);
   /// The call has found that all earlier work of the stream is done.
   void reach_all(const Call& call, Stream& reached);
-  bool is_reached(const Point& point) const;
+  bool is_reached(const StreamPlace& point) const;
 
   // stream_observation.cpp
   struct View;
   std::string name_of(const Stream& stream, const Namer& namer, bool one_context) const;
   void show_waited_for(const Moment& moment, View& view) const;
-  std::optional<std::vector<Point>> signals_of(const Point& waiting, const ValueOperation& wait) const;
+  std::optional<std::vector<StreamPlace>> signals_of(const StreamPlace& waiting,
+                                                     const ValueOperation& wait) const;
   std::vector<cuevent::ObservedWait> waits_of(const View& view, const Stream& stream) const;
   std::optional<cuevent::FlightCall> call_of(const Moment& moment, const Stream& stream) const;
 

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: MIT
+// A stream's place grows with each submission, each record, and each wait that tells it something new. So
+// whoever knows a place of a stream knows all that came before that place, and a mark is merged only if its
+// place is new.
 #include "order/order.hpp"
 
 #include <algorithm>
@@ -15,6 +18,19 @@ bool may_be_same(std::uint64_t group, std::uint64_t other) {
   return group == other || group == 0 || other == 0;
 }
 
+Surety are_same(std::uint64_t group, std::uint64_t other) {
+  return group == other && group != 0 ? Surety::certain : Surety::possible;
+}
+
+bool is_news(const Reach& known, const Reach& told) {
+  return told.possible > known.possible || told.certain > known.certain;
+}
+
+void extend(Reach& known, const Reach& told) {
+  known.possible = std::max(known.possible, told.possible);
+  known.certain = std::max(known.certain, told.certain);
+}
+
 } // namespace
 
 std::uint32_t Order::add_stream(Kind kind, std::uint64_t group) {
@@ -24,95 +40,175 @@ std::uint32_t Order::add_stream(Kind kind, std::uint64_t group) {
     Stream& other = streams_[number];
     if (other.kind != kind || other.group != group || (other.users > 0 && count < numbers_shared)) continue;
     ++other.users;
+    other.is_shared = true;
     return static_cast<std::uint32_t>(number);
   }
   Stream& added = streams_.emplace_back();
   added.kind = kind;
   added.group = group;
   added.users = 1;
-  return static_cast<std::uint32_t>(count);
+  const auto number = static_cast<std::uint32_t>(count);
+  if (kind == Kind::legacy) legacy_.push_back(number);
+  if (kind == Kind::blocking) blocking_.push_back(number);
+  return number;
 }
 
 void Order::remove_stream(std::uint32_t stream) {
   if (streams_[stream].users > 0) --streams_[stream].users;
 }
 
-void Order::merge(Places& into, const Places& more) {
-  if (into.size() < more.size()) into.resize(more.size());
-  for (std::size_t i = 0; i < more.size(); ++i)
-    into[i] = std::max(into[i], more[i]);
+/// To be changed: a copy if marks share it.
+Past& Order::changed(std::shared_ptr<Past>& past) {
+  if (!past)
+    past = std::make_shared<Past>();
+  else if (past.use_count() > 1)
+    past = std::make_shared<Past>(*past);
+  return *past;
 }
 
-void Order::take_over(OrderMark& into, const OrderMark& more) const {
-  merge(into.before, more.before);
+bool Order::is_certain(const OrderMark& mark) const {
+  return !mark.is_guess && !(mark.last.place > 0 && streams_[mark.last.stream].is_shared);
+}
+
+/// Returns whether there was something new. The own stream knows its own past.
+bool Order::take_streams(std::shared_ptr<Past>& into, std::uint32_t own, const OrderMark& more,
+                         Surety surety) const {
+  const bool certain = surety == Surety::certain && is_certain(more);
+  const auto told = [&](const Reach& theirs) { return Reach{theirs.possible, certain ? theirs.certain : 0}; };
+  const auto [stream, place] = more.last;
+  const Reach last = told({place, place});
+  if (place > 0 && (stream == own || !is_news(reach(into.get(), stream), last))) return false;
+  const std::vector<Reach> nothing;
+  const std::vector<Reach>& theirs = more.past ? more.past->streams : nothing;
+  const std::vector<Reach>& known = into ? into->streams : nothing;
+  std::size_t first = 0; // that is new: often there is none, and marks go on sharing what is known
+  while (first < theirs.size() &&
+         (first == own || !is_news(first < known.size() ? known[first] : Reach{}, told(theirs[first]))))
+    ++first;
+  if (first == theirs.size() && place == 0) return false;
+  std::vector<Reach>& streams = changed(into).streams;
+  streams.resize(std::max({streams.size(), theirs.size(), place > 0 ? stream + std::size_t{1} : 0}));
+  for (std::size_t i = first; i < theirs.size(); ++i)
+    if (i != own) extend(streams[i], told(theirs[i]));
+  if (place > 0) extend(streams[stream], last);
+  return true;
+}
+
+void Order::take_holds(std::shared_ptr<Past>& into, const Past& more) const {
   for (const Point& hold : more.holds) {
     if (is_known_by_host(hold)) continue;
-    const auto own = std::find_if(into.holds.begin(), into.holds.end(),
+    auto& holds = changed(into).holds;
+    const auto own = std::find_if(holds.begin(), holds.end(),
                                   [&](const Point& each) { return each.stream == hold.stream; });
-    if (own == into.holds.end())
-      into.holds.push_back(hold);
+    if (own == holds.end())
+      holds.push_back(hold);
     else
       own->place = std::max(own->place, hold.place);
   }
 }
 
-/// Everything that a submission to the stream would wait for now.
-void Order::catch_up(std::uint32_t number) {
-  Stream& stream = streams_[number];
+bool Order::take_over(std::shared_ptr<Past>& into, std::uint32_t own, const OrderMark& more,
+                      Surety surety) const {
+  if (!take_streams(into, own, more, surety)) return false;
+  if (more.past) take_holds(into, *more.past);
+  return true;
+}
+
+bool Order::has_open_holds(const Past* past) const {
+  return past != nullptr && std::any_of(past->holds.begin(), past->holds.end(),
+                                        [this](const Point& hold) { return !is_known_by_host(hold); });
+}
+
+/// Takes over what a submission to the stream would wait for now. Returns whether other streams had news.
+bool Order::take_news(std::uint32_t number, std::shared_ptr<Past>& past) const {
+  const Stream& stream = streams_[number];
+  bool has_news = false;
   if (stream.kind != Kind::independent)
-    for (const Stream& other : streams_) {
-      const bool is_pair =
-          stream.kind == Kind::legacy ? other.kind == Kind::blocking : other.kind == Kind::legacy;
-      if (is_pair && may_be_same(stream.group, other.group)) take_over(stream.mark, other.mark);
-    }
-  if (stream.host_waits == host_waits_) return;
+    for (const std::uint32_t other : stream.kind == Kind::legacy ? blocking_ : legacy_)
+      if (const std::uint64_t group = streams_[other].group; may_be_same(stream.group, group))
+        has_news |= take_over(past, number, mark_of(other), are_same(stream.group, group));
+  // News of the host need no new place: whoever waits for this stream later knows them too.
+  if (stream.host_waits != host_waits_) take_streams(past, number, {{}, host_}, Surety::certain);
+  return has_news;
+}
+
+bool Order::catch_up(std::uint32_t number) {
+  Stream& stream = streams_[number];
+  if (stream.kind == Kind::independent && stream.host_waits == host_waits_) return false;
+  const bool has_news = take_news(number, stream.past);
+  if (has_news) ++stream.last;
   stream.host_waits = host_waits_;
-  merge(stream.mark.before, host_);
+  return has_news;
+}
+
+OrderMark Order::next(std::uint32_t stream) const {
+  std::shared_ptr<Past> past = streams_[stream].past;
+  const bool has_news = take_news(stream, past);
+  return {{stream, streams_[stream].last + (has_news ? 1 : 0)}, std::move(past)};
 }
 
 Point Order::submit(std::uint32_t stream) {
   catch_up(stream);
   Stream& on = streams_[stream];
-  if (on.mark.before.size() <= stream) on.mark.before.resize(stream + 1);
-  on.mark.before[stream] = ++on.last;
+  on.last_work = ++on.last;
   return {stream, on.last};
 }
 
 OrderMark Order::record(std::uint32_t stream) {
-  catch_up(stream);
-  return streams_[stream].mark;
+  Stream& on = streams_[stream];
+  const bool may_be_left = catch_up(stream) || on.last_work != on.last;
+  ++on.last;
+  if (!may_be_left) on.last_work = on.last;
+  return mark_of(stream);
 }
 
 OrderMark Order::record_group(std::uint64_t group) {
-  OrderMark all;
+  std::shared_ptr<Past> all;
   for (std::uint32_t i = 0; i < streams_.size(); ++i)
     if (may_be_same(streams_[i].group, group)) {
       catch_up(i);
-      take_over(all, streams_[i].mark);
+      take_over(all, no_stream, mark_of(i),
+                group == 0 ? Surety::certain : are_same(streams_[i].group, group));
     }
-  return all;
+  return {{}, std::move(all)};
 }
 
-void Order::wait(std::uint32_t stream, const OrderMark& mark) {
+void Order::wait(std::uint32_t stream, const OrderMark& mark, Surety surety) {
   catch_up(stream);
-  take_over(streams_[stream].mark, mark);
+  Stream& on = streams_[stream];
+  if (take_over(on.past, stream, mark, surety)) on.last_work = ++on.last;
 }
 
-void Order::host_wait(const OrderMark& mark) {
-  merge(host_, mark.before);
-  ++host_waits_;
+void Order::host_wait(const OrderMark& mark, Surety surety) {
+  if (take_streams(host_, no_stream, mark, surety)) ++host_waits_;
+}
+
+void Order::host_waits_for(std::uint32_t stream) {
+  const Stream& on = streams_[stream];
+  host_wait({{stream, on.last_work}, on.last == on.last_work ? on.past : nullptr});
+  host_wait(record(stream), Surety::possible);
 }
 
 void Order::hold(std::uint32_t stream) {
+  has_holds_ = true;
   const Point hold = submit(stream);
-  take_over(streams_[stream].mark, {{}, {hold}});
+  take_holds(streams_[stream].past, {{}, {hold}});
 }
 
-bool Order::is_held(std::uint32_t stream) {
-  catch_up(stream);
-  auto& holds = streams_[stream].mark.holds;
-  std::erase_if(holds, [this](const Point& hold) { return is_known_by_host(hold); });
-  return !holds.empty();
+Ordered Order::compare(const Point& earlier, const OrderMark& later) const {
+  Reach known = reach(later.past.get(), earlier.stream);
+  if (later.last.stream == earlier.stream && later.last.place > 0)
+    known = {later.last.place, later.last.place};
+  if (earlier.place <= known.certain && is_certain(later) && !streams_[earlier.stream].is_shared)
+    return Ordered::before;
+  if (earlier.place <= known.possible || has_open_holds(later.past.get())) return Ordered::unknown;
+  return Ordered::not_before;
+}
+
+Ordered Order::compare_with_host(const Point& earlier) const { return compare(earlier, {{}, host_}); }
+
+Ordered Order::compare_with_host(const OrderMark& earlier) const {
+  return earlier.last.place > 0 ? compare_with_host(earlier.last) : Ordered::unknown;
 }
 
 } // namespace watch

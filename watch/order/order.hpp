@@ -5,6 +5,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <memory>
 #include <vector>
 
 namespace watch {
@@ -15,17 +17,36 @@ struct Point {
   std::uint64_t place = 0;
 };
 
-/// Of each stream, by its number: the last place that comes before something.
-using Places = std::vector<std::uint64_t>;
+/// Whether work comes before something.
+enum class Ordered : std::uint8_t {
+  before,
+  not_before, // nothing that was seen orders it
+  unknown,
+};
+
+/// Whether a wait was seen, or cannot be excluded.
+enum class Surety : std::uint8_t { certain, possible };
+
+/// Of a stream: the last place that may come before something, and the last one that certainly does.
+struct Reach {
+  std::uint64_t possible = 0, certain = 0;
+};
+
+/// What comes before something. Marks share it.
+struct Past {
+  std::vector<Reach> streams; // by their numbers
+  std::vector<Point> holds;   // waits for what is not known here, the last one of each stream
+};
 
 /// What comes before a record: with it, streams and the host can wait for the record.
 struct OrderMark {
-  Places before;
-  std::vector<Point> holds; // waits for what is not known here, the last one of each stream
+  Point last;                       // the record itself; place 0: of no stream
+  std::shared_ptr<const Past> past; // of the other streams; null: nothing
+  bool is_guess = false;            // it may have a part of this only
 };
 
-/// Every answer is "ordered" if that cannot be excluded. A host wait orders the work that any thread submits
-/// later.
+/// A bool as answer is true if "ordered" cannot be excluded. A host wait orders the work that any thread
+/// submits later.
 /// Thread-safety: none.
 class Order {
 public:
@@ -47,44 +68,71 @@ public:
   OrderMark record(std::uint32_t stream);
   /// Of all streams of the group, also of removed ones. Group 0: of all streams.
   OrderMark record_group(std::uint64_t group);
-  void wait(std::uint32_t stream, const OrderMark& mark);
-  void host_wait(const OrderMark& mark);
+  void wait(std::uint32_t stream, const OrderMark& mark, Surety surety = Surety::certain);
+  void host_wait(const OrderMark& mark, Surety surety = Surety::certain);
+  /// The stream has no work left. A record that only waits for the legacy stream may be left, as measured.
+  void host_waits_for(std::uint32_t stream);
 
   /// The stream waits for something that is not known here, such as a value that another process writes. What
   /// follows may come after work that is submitted later, until the host knows that the wait is over.
   void hold(std::uint32_t stream);
-  bool is_held(std::uint32_t stream);
+  bool is_held(std::uint32_t stream) const { return has_holds_ && has_open_holds(next(stream).past.get()); }
 
   /// Whether the earlier work comes before what was last submitted to the stream.
   bool is_before(const Point& earlier, std::uint32_t stream) const {
-    return place_in(streams_[stream].mark.before, earlier.stream) >= earlier.place;
+    const Stream& on = streams_[stream];
+    return earlier.place <=
+           (earlier.stream == stream ? on.last : reach(on.past.get(), earlier.stream).possible);
   }
   /// Whether it comes before whatever is submitted from now on.
   bool is_known_by_host(const Point& earlier) const {
-    return place_in(host_, earlier.stream) >= earlier.place;
+    return earlier.place <= reach(host_.get(), earlier.stream).possible;
   }
+
+  /// What would come before work that is submitted to the stream now. Asking changes nothing, so nobody can
+  /// wait for this mark.
+  OrderMark next(std::uint32_t stream) const;
+  /// Whether the earlier work comes before what the mark stands for.
+  Ordered compare(const Point& earlier, const OrderMark& later) const;
+  /// Whether the host knows that the work is done, or all that comes before the record.
+  Ordered compare_with_host(const Point& earlier) const;
+  Ordered compare_with_host(const OrderMark& earlier) const;
 
 private:
   struct Stream {
     Kind kind = Kind::independent;
+    bool is_shared = false; // several streams have, or had, this number: nothing about them is certain
     std::uint64_t group = 0;
     std::uint64_t last = 0;       // its last place
+    std::uint64_t last_work = 0;  // the last one that is done when the stream has no work left
     std::uint64_t host_waits = 0; // that it has taken over
     unsigned users = 0;           // streams with this number that are not removed
-    OrderMark mark;               // what comes before its next work
+    std::shared_ptr<Past> past;   // what comes before its next work, of other streams
   };
+  static constexpr std::uint32_t no_stream = std::numeric_limits<std::uint32_t>::max();
 
-  static std::uint64_t place_in(const Places& places, std::uint32_t stream) {
-    return stream < places.size() ? places[stream] : 0;
+  static Reach reach(const Past* past, std::uint32_t stream) {
+    return past != nullptr && stream < past->streams.size() ? past->streams[stream] : Reach{};
   }
-  static void merge(Places& into, const Places& more);
-  void take_over(OrderMark& into, const OrderMark& more) const;
-  void catch_up(std::uint32_t number);
+  static Past& changed(std::shared_ptr<Past>& past);
+  OrderMark mark_of(std::uint32_t stream) const {
+    return {{stream, streams_[stream].last}, streams_[stream].past};
+  }
+  bool is_certain(const OrderMark& mark) const;
+  bool take_streams(std::shared_ptr<Past>& into, std::uint32_t own, const OrderMark& more,
+                    Surety surety) const;
+  void take_holds(std::shared_ptr<Past>& into, const Past& more) const;
+  bool take_over(std::shared_ptr<Past>& into, std::uint32_t own, const OrderMark& more, Surety surety) const;
+  bool has_open_holds(const Past* past) const;
+  bool take_news(std::uint32_t number, std::shared_ptr<Past>& past) const;
+  bool catch_up(std::uint32_t number);
 
   std::vector<Stream> streams_;
+  std::vector<std::uint32_t> legacy_, blocking_; // streams of these kinds
   std::size_t next_shared_ = 0;
-  Places host_;
+  std::shared_ptr<Past> host_; // what the host knows to be done
   std::uint64_t host_waits_ = 0;
+  bool has_holds_ = false; // or had some
 };
 
 } // namespace watch

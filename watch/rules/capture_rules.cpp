@@ -42,17 +42,15 @@ public:
 private:
   void report_unjoined(const Call& call, const Capture& capture) {
     const std::string end = " is not joined to " + stream_text(call.stream()) + ", which ends the capture";
-    const Clock& joined = capture.clocks.at(capture.origin());
+    const std::uint32_t origin = capture.numbers.at(capture.origin());
     bool found = false;
-    for (const auto& [other, work] : capture.last_work) {
-      const auto known = joined.find(other);
-      if (other == call.stream() || (known != joined.end() && known->second >= world_.stream(other)->work))
-        continue;
+    for (const auto& [other, last] : capture.last_work) {
+      if (other == call.stream() || capture.order.is_before(last.point, origin)) continue;
       found = true;
       report_({Rule::capture_unjoined,
                "the work of " + stream_text(other) + end,
                call,
-               {{"the last node of the branch was added here", work},
+               {{"the last node of the branch was added here", last.call},
                 {"the capture began here", capture.begun}}});
     }
     if (!found)

@@ -153,7 +153,7 @@ private:
   void query(const Call& call) {
     if (creation_of(call.event) == nullptr) return;
     const EventState& event = *world_.event(call.event);
-    if (event.records == 0 || is_recorded_elsewhere(event) || !event.complete) return;
+    if (event.records == 0 || world_.order().compare_with_host(event) != Ordered::before) return;
     const unsigned long late = ++late_queries_of_[event.number];
     if (late < often) return;
     Repeated& place = repeated(late_queries_, call);

@@ -249,7 +249,7 @@ private:
   void notice_lost_record(const Call& call, const EventState& event) {
     const std::uint64_t waits = std::exchange(waits_at_record_[event.number], waits_);
     if (!event.record || event.record->verb() != Verb::event_record || event.stream == call.stream() ||
-        waits != waits_ || !event.marks_work || event.capture || event.complete || event.shared ||
+        waits != waits_ || !event.marks_work || event.capture || is_complete(event) || event.shared ||
         (event.flags & CU_EVENT_DISABLE_TIMING) == 0 || is_ordered(event.stream) ||
         is_ordered(call.stream()) || work_of(call.stream()) == world_.stream(call.stream())->marked_work)
       return;
@@ -261,6 +261,10 @@ private:
                     event_text(call.event) + " is recorded on " + stream_text(call.stream()) +
                         ", and no longer marks the work of " + stream_text(event.stream),
                     call, std::move(earlier)};
+  }
+
+  bool is_complete(const EventState& event) const {
+    return world_.order().compare_with_host(event) == Ordered::before;
   }
 
   /// Streams that the driver orders itself.

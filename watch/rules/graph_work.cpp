@@ -30,10 +30,8 @@ auto content_of(const Access& access) {
 
 void Used::add(const Used& other) {
   accesses.insert(accesses.end(), other.accesses.begin(), other.accesses.end());
-  stores_for_host = stores_for_host || other.stores_for_host;
+  HostEffects::add(other);
   reads_of_host = reads_of_host || other.reads_of_host;
-  ends_for_host = ends_for_host || other.ends_for_host;
-  may_wait = may_wait || other.may_wait;
 }
 
 void Used::drop_repeated() {

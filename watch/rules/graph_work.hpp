@@ -4,18 +4,16 @@
 
 #include "rules/finding.hpp"
 #include "rules/memory.hpp"
+#include "rules/order_effects.hpp"
 
 #include <unordered_map>
 
 namespace watch {
 
 /// What one submission uses.
-struct Used {
+struct Used : HostEffects {
   std::vector<Access> accesses; // without points
-  bool stores_for_host = false; // the host may see that it has begun
   bool reads_of_host = false;   // memory that the host sees
-  bool ends_for_host = false;   // the host may see that it is done, or waits for it
-  bool may_wait = false;        // for something that is not known
 
   void add(const Used& other);
   /// The same bytes need to be compared once only.

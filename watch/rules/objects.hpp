@@ -3,6 +3,7 @@
 #pragma once
 
 #include "rules/call.hpp"
+#include "rules/order_effects.hpp"
 
 #include <map>
 #include <memory>
@@ -30,20 +31,31 @@ struct Submission {
   std::shared_ptr<const Capture> graph = nullptr; // that is replayed
 };
 
-/// How much of the work of each stream comes before something.
-using Clock = std::map<StreamKey, std::uint64_t>;
+/// A node that was captured last on its stream.
+struct CapturedNode {
+  Call call;
+  Point point; // in the capture's order
+};
 
 struct Capture {
   Call begun;
   std::optional<Call> ended; // with a graph
   bool over = false, invalidated = false;
-  bool into_graph = false;             // that was there before
-  std::map<StreamKey, Clock> clocks;   // of each stream in the capture
-  std::map<StreamKey, Call> last_work; // the last node of each stream
+  bool into_graph = false;                    // that was there before
+  Order order;                                // of its nodes, until it is over
+  std::map<StreamKey, std::uint32_t> numbers; // of each stream in it, in `order`
+  std::map<StreamKey, CapturedNode> last_work;
   std::uint64_t count = 0;             // of submissions
   std::vector<Submission> submissions; // the first ones
+  OrderEffects effects;                // of all its nodes
+  bool is_known = true;                // false: the graph may also wait for anything, or do anything
 
   StreamKey origin() const { return begun.stream(); }
+  std::uint32_t number(const StreamKey& key) {
+    const auto [found, is_new] = numbers.try_emplace(key, 0);
+    if (is_new) found->second = order.add_stream(Order::Kind::independent, 0);
+    return found->second;
+  }
 };
 
 struct EventState : Object {
@@ -53,16 +65,17 @@ struct EventState : Object {
   std::optional<Call> put_in_graph;  // the call that made a graph record it, or wait for it
   bool shared = false;               // with other processes, which may record it
   bool recorded_by_graph = false;    // by launches, at times that are not known here
-  bool complete = false;             // a call has found that the last record is done
   StreamKey stream;                  // of the last record
   unsigned long records = 0;
   std::uint64_t sequence = 0;       // of the last record, among all records
   std::uint64_t work_before = 0;    // the stream's work at the last record
   bool marks_work = false;          // the stream got work between its record before and the last one
   std::shared_ptr<Capture> capture; // of the last record
-  Clock clock;                      // of the last record, in that capture
+  std::optional<OrderMark> mark;    // of the last record; if it has a capture, in that capture's order
 
   bool never_recorded() const { return created && !shared && !record && !recorded_by_graph; }
+  /// Whether something that is not seen may have recorded it after the last record.
+  bool may_have_other_record() const { return !created || shared || recorded_by_graph; }
 };
 
 struct StreamState : Object {
@@ -70,6 +83,7 @@ struct StreamState : Object {
   bool blocking = false;                   // it is known to be ordered with the legacy stream of its context
   std::uint64_t work = 0, marked_work = 0; // calls that have submitted work, in all and at the last record
   std::shared_ptr<Capture> capture;
+  std::optional<std::uint32_t> number_in_order; // none before its first use
 
   bool is_capturing() const { return capture && !capture->over; }
 };
@@ -92,6 +106,7 @@ struct ExecState : Object {
   std::optional<Call> failed_update; // the last update
   unsigned long launches = 0;
   std::shared_ptr<const Capture> capture; // that made its graph
+  std::optional<OrderMark> last_launch;
 };
 
 struct ContextState : Object {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "rules/call.hpp"
+#include "rules/order_effects.hpp"
 
 namespace watch {
 
@@ -16,6 +17,8 @@ public:
 
   /// The call has been made, but the World is still as it was before.
   virtual void before(const Call&) {}
+  /// What a call does to the order, if this observer sees memory, after before() of each successful call.
+  virtual const OrderEffects* effects() const { return nullptr; }
   /// The World knows what the call has changed.
   virtual void after(const Call&) {}
   /// There are no more calls. What a process leaves behind is a leak only if it has ended by itself.

@@ -9,6 +9,7 @@ void World::see(const Call& call) {
   for (const auto& observer : observers_)
     observer->before(call);
   if (call.returned) apply(call);
+  put_in_order(call);
   for (const auto& observer : observers_)
     observer->after(call);
 }
@@ -19,7 +20,9 @@ void World::end(bool by_itself) {
 }
 
 StreamState& World::known_stream(const StreamKey& key) {
+  if (last_stream_ != nullptr && last_stream_->first == key) return last_stream_->second;
   const auto [found, is_new] = streams_.try_emplace(key);
+  last_stream_ = &*found;
   if (!is_new) return found->second;
   found->second.number = ++last_number_;
   found->second.context = key.context;
@@ -74,12 +77,6 @@ void World::apply(const Call& call) {
   case Verb::context_record:
     record(call, call.event, call.stream());
     break;
-  case Verb::event_query:
-  case Verb::event_synchronize:
-  case Verb::event_elapsed:
-    for (const Handle event : call.events())
-      complete(event);
-    break;
   case Verb::event_export:
     known_event(call.event).shared = true;
     break;
@@ -88,6 +85,7 @@ void World::apply(const Call& call) {
     break;
   case Verb::stream_create:
   case Verb::stream_create_green: {
+    if (StreamState* const old = find(streams_, call.stream())) order_.remove(*old);
     StreamState& made = make(streams_, call.stream(), call);
     made.flags = call.flags;
     if (call.verb() == Verb::stream_create_green) made.context = 0; // the one of the green context
@@ -164,6 +162,10 @@ void World::end_context(const Call& call, Handle context) {
     if (stream.is_capturing() && stream.capture->origin() == key) end_capture(*stream.capture);
     if (stream.is_alive()) stream.context_end = call;
   }
+  order_.host_waits_for_context(0);
+  for (auto& [key, stream] : streams_)
+    if (key.context == context) order_.remove(stream);
+  last_stream_ = nullptr;
   // A new context with this handle has default streams too.
   std::erase_if(streams_, [&](const auto& stream) { return stream.first.context == context; });
 }
@@ -212,8 +214,7 @@ void World::record(const Call& call, Handle handle, const StreamKey& stream) {
   event.failed_record.reset();
   event.record.reset();
   event.capture = nullptr;
-  event.clock.clear();
-  event.complete = false;
+  event.mark.reset();
   ++event.records;
   if (call.verb() == Verb::event_record && (call.flags & CU_EVENT_RECORD_EXTERNAL) != 0) {
     put_in_graph(call);
@@ -230,11 +231,6 @@ void World::record(const Call& call, Handle handle, const StreamKey& stream) {
   on.marked_work = on.work;
   if (!on.is_capturing()) return;
   event.capture = on.capture;
-  event.clock = on.capture->clocks[stream];
-}
-
-void World::complete(Handle handle) {
-  if (const auto found = events_.find(handle); found != events_.end()) found->second.complete = true;
 }
 
 void World::wait(const Call& call) {

@@ -4,6 +4,7 @@
 
 #include "rules/objects.hpp"
 #include "rules/observer.hpp"
+#include "rules/stream_order.hpp"
 
 #include <unordered_map>
 #include <utility>
@@ -18,7 +19,10 @@ public:
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
-  void add(std::shared_ptr<Observer> observer) { observers_.push_back(std::move(observer)); }
+  void add(std::shared_ptr<Observer> observer) {
+    if (const OrderEffects* const effects = observer->effects()) effects_ = effects;
+    observers_.push_back(std::move(observer));
+  }
 
   /// Takes the next call of the process, in the order of its records.
   void see(const Call& call);
@@ -42,6 +46,9 @@ public:
   const std::vector<std::shared_ptr<Capture>>& captures() const { return captures_; }
 
   bool is_capturing(const StreamKey& key) const;
+
+  /// Of the work that is on streams. Captures have orders of their own.
+  const StreamOrder& order() const { return order_; }
 
   /// Before the call is applied: the context that ends with it, or 0.
   Handle context_ended_by(const Call& call) const;
@@ -79,10 +86,19 @@ private:
   }
   void create_event(const Call& call);
   void record(const Call& call, Handle event, const StreamKey& stream);
-  void complete(Handle event);
   void wait(const Call& call);
   void put_in_graph(const Call& call);
   void apply_graph(const Call& call);
+
+  // world_order.cpp
+  void put_in_order(const Call& call);
+  void put_on_stream(const Call& call, StreamState& on);
+  void put_in_capture(const Call& call, Capture& capture);
+  void put_memory_in_order(const Call& call);
+  void mark_events(const Call& call);
+  void wait_in_context(const Call& call);
+  void host_waits_for(Handle event);
+  const OrderEffects& effects_of(const Call& call) const;
 
   // world_captures.cpp
   void begin_capture(const Call& call);
@@ -99,12 +115,15 @@ private:
   std::vector<std::shared_ptr<Observer>> observers_;
   std::unordered_map<Handle, EventState> events_;
   std::map<StreamKey, StreamState> streams_;
+  std::pair<const StreamKey, StreamState>* last_stream_ = nullptr; // of the last call that had one, or null
   std::unordered_map<Handle, GraphState> graphs_;
   std::unordered_map<Handle, ExecState> execs_;
   std::unordered_map<Handle, ContextState> contexts_;
   std::unordered_map<std::uint64_t, Primary> primary_; // by device
   std::unordered_map<std::uint32_t, std::uint64_t> mode_of_thread_;
   std::vector<std::shared_ptr<Capture>> captures_;
+  StreamOrder order_;
+  const OrderEffects* effects_ = nullptr; // of the call, from the observer that sees memory
   std::uint64_t last_number_ = 0, last_record_ = 0;
 };
 

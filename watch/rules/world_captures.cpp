@@ -32,7 +32,7 @@ void World::begin_capture(const Call& call) {
   const auto capture = std::make_shared<Capture>();
   capture->begun = call;
   capture->into_graph = call.verb() == Verb::capture_into_graph;
-  capture->clocks[capture->origin()];
+  capture->number(capture->origin());
   known_stream(call.stream()).capture = capture;
   captures_.push_back(capture);
 }
@@ -51,6 +51,7 @@ void World::end_capture(const Call& call) {
 
 void World::end_capture(Capture& capture) {
   capture.over = true;
+  capture.order = {};
   std::erase_if(captures_, [&](const auto& other) { return other.get() == &capture; });
 }
 
@@ -67,8 +68,7 @@ void World::add_work(const Call& call) {
   ++stream.work;
   if (!stream.is_capturing()) return;
   Capture& capture = *stream.capture;
-  capture.clocks[call.stream()][call.stream()] = stream.work;
-  capture.last_work[call.stream()] = call;
+  capture.last_work[call.stream()] = {call, capture.order.submit(capture.number(call.stream()))};
   if (!submits_work(call.verb())) return; // a node for an event
   ++capture.count;
   if (capture.submissions.size() < submissions_kept) capture.submissions.push_back(submission_of(call));
@@ -79,9 +79,7 @@ void World::join_capture(const StreamKey& key, const EventState& event) {
   StreamState& stream = known_stream(key);
   if (stream.is_capturing() && stream.capture != event.capture) return;
   stream.capture = event.capture;
-  Clock& clock = event.capture->clocks[key];
-  for (const auto& [other, work] : event.clock)
-    clock[other] = std::max(clock[other], work);
+  if (event.mark) stream.capture->order.wait(stream.capture->number(key), *event.mark);
 }
 
 std::vector<std::shared_ptr<Capture>> World::captures_harmed_by(const Call& call) const {

@@ -11,9 +11,14 @@
 
 namespace {
 
-/// An operation, and the earlier operations that it comes after.
+/// An operation that another one comes after, certainly or perhaps.
+struct Edge {
+  std::size_t earlier;
+  bool is_certain = true;
+};
+
 struct Node {
-  std::vector<std::size_t> after;
+  std::vector<Edge> after;
 };
 
 struct SearchedStream {
@@ -63,31 +68,35 @@ private:
     return kinds && (one.group == 0 || other.group == 0 || one.group == other.group);
   }
 
+  static bool are_surely_a_pair(const SearchedStream& one, const SearchedStream& other) {
+    return one.group == other.group && one.group != 0;
+  }
+
   /// A new operation of the stream. Default streams add edges to everything that is there.
   std::size_t add_node(SearchedStream& stream) {
     Node node;
     for (const std::size_t earlier : stream.nodes)
-      node.after.push_back(earlier);
+      node.after.push_back({earlier});
     for (const SearchedStream& other : streams_)
       if (are_a_pair(stream, other))
         for (const std::size_t earlier : other.nodes)
-          node.after.push_back(earlier);
+          node.after.push_back({earlier, are_surely_a_pair(stream, other)});
     for (const std::size_t wait : host_waits_)
-      node.after.push_back(wait);
+      node.after.push_back({wait});
     nodes_.push_back(node);
     stream.nodes.push_back(nodes_.size() - 1);
     return nodes_.size() - 1;
   }
 
-  bool comes_after(std::size_t later, std::size_t earlier) const {
+  bool comes_after(std::size_t later, std::size_t earlier, bool certainly = false) const {
     std::vector<bool> seen(nodes_.size());
     std::vector<std::size_t> left{later};
     while (!left.empty()) {
       const std::size_t node = left.back();
       left.pop_back();
       if (node == earlier) return true;
-      for (const std::size_t before : nodes_[node].after)
-        if (!seen[before]) {
+      for (const auto& [before, is_certain] : nodes_[node].after)
+        if (!seen[before] && (is_certain || !certainly)) {
           seen[before] = true;
           left.push_back(before);
         }
@@ -95,17 +104,18 @@ private:
     return false;
   }
 
-  void host_wait(std::size_t node) {
-    nodes_.push_back({{node}});
+  void host_wait(std::size_t node, bool is_certain = true) {
+    nodes_.push_back({{{node, is_certain}}});
     host_waits_.push_back(nodes_.size() - 1);
   }
 
   void wait_for_group(unsigned group) {
-    std::vector<std::size_t> last;
+    std::vector<Edge> last;
     for (SearchedStream& each : streams_)
-      if (group == 0 || each.group == 0 || each.group == group) last.push_back(add_node(each));
-    for (const std::size_t node : last)
-      host_wait(node);
+      if (group == 0 || each.group == 0 || each.group == group)
+        last.push_back({add_node(each), group == 0 || each.group == group});
+    for (const auto& [node, is_certain] : last)
+      host_wait(node, is_certain);
     order_.host_wait(order_.record_group(group));
   }
 
@@ -124,27 +134,57 @@ private:
         return false;
       };
       if (order_.is_known_by_host(place) != is_known()) return "what the host knows is wrong";
+      if (const char* wrong = compare(node, earlier, place, stream.number)) return wrong;
     }
     accesses_.emplace_back(node, point);
     return nullptr;
   }
 
-  /// Whether an operation that the host has not waited for holds what the stream gets next.
-  const char* check_hold(SearchedStream& stream) {
-    const std::size_t node = add_node(stream);
-    bool held = false;
+  /// The answers that tell certain from unknown.
+  const char* compare(std::size_t node, std::size_t earlier, const watch::Point& place,
+                      std::uint32_t number) {
+    using watch::Ordered;
+    const Ordered order = comes_after(node, earlier, true)              ? Ordered::before
+                          : comes_after(node, earlier) || is_held(node) ? Ordered::unknown
+                                                                        : Ordered::not_before;
+    if (order_.compare(place, order_.next(number)) != order) return "what is certain is wrong";
+    Ordered host = Ordered::not_before;
+    for (const std::size_t wait : host_waits_) {
+      if (comes_after(wait, earlier, true)) host = Ordered::before;
+      if (host == Ordered::not_before && comes_after(wait, earlier)) host = Ordered::unknown;
+    }
+    return order_.compare_with_host(place) == host ? nullptr : "what the host certainly knows is wrong";
+  }
+
+  /// Whether an operation that the host has not waited for holds this one.
+  bool is_held(std::size_t node) const {
     for (const std::size_t hold : holds_) {
       bool is_over = false;
       for (const std::size_t wait : host_waits_)
         is_over = is_over || comes_after(wait, hold);
-      held = held || (!is_over && comes_after(node, hold));
+      if (!is_over && comes_after(node, hold)) return true;
     }
+    return false;
+  }
+
+  /// Asking about what the stream would get next leaves no operation behind.
+  const char* check_hold(SearchedStream& stream) {
+    const std::vector<Node> nodes = nodes_;
+    const std::size_t node = add_node(stream);
+    const bool held = is_held(node);
+    stream.nodes.pop_back();
+    nodes_ = nodes;
     return order_.is_held(stream.number) == held ? nullptr : "a stream is held, or is not";
+  }
+
+  static watch::Surety surety(bool is_certain) {
+    return is_certain ? watch::Surety::certain : watch::Surety::possible;
   }
 
   const char* step() {
     SearchedStream& stream = streams_[draw(static_cast<unsigned>(streams_.size()))];
     SearchedEvent& event = events_[draw(static_cast<unsigned>(events_.size()))];
+    bool is_certain = true;
     switch (draw(20)) {
     case 0:
     case 1:
@@ -156,13 +196,15 @@ private:
     case 4:
     case 5:
       if (!event.node) return nullptr;
-      nodes_[add_node(stream)].after.push_back(*event.node);
-      order_.wait(stream.number, event.mark);
+      is_certain = draw(4) != 0;
+      nodes_[add_node(stream)].after.push_back({*event.node, is_certain});
+      order_.wait(stream.number, event.mark, surety(is_certain));
       return nullptr;
     case 6:
       if (event.node) {
-        host_wait(*event.node);
-        order_.host_wait(event.mark);
+        is_certain = draw(4) != 0;
+        host_wait(*event.node, is_certain);
+        order_.host_wait(event.mark, surety(is_certain));
       }
       return nullptr;
     case 7: // of a stream, or of all that may be in its group

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT
+// What the records of memory tell: the allocations of a process, and what its next calls use.
+#pragma once
+
+#include "rules/freed_ranges.hpp"
+#include "rules/graph_work.hpp"
+#include "rules/work_kinds.hpp"
+
+#include <functional>
+#include <unordered_map>
+
+namespace watch {
+
+/// The records of a thread come before the record of the call that they belong to.
+class MemoryRecords {
+public:
+  /// A record of memory. `mark` tells what comes before the next work of a stream, and nothing if the stream
+  /// is capturing.
+  void take(const Call& record, const std::function<std::optional<OrderMark>(const StreamKey&)>& mark);
+  /// What belongs to the next call of the thread.
+  std::vector<Part> parts_of_next_call(std::uint32_t thread);
+  /// What the next call of the thread frees. Its size is 0 if that is not known.
+  Allocation freed_by_next_call(std::uint32_t thread);
+
+  /// Returns the frees that a stream-ordered allocation comes after.
+  std::vector<OrderMark> allocate(const Call& call, const Part& part);
+  void end_context(Handle context) { memory_.end_context(context); }
+
+  /// What the call uses. Counts kernels whose parameters are not known, if a counter is given.
+  Used use_of(const Call& call, const std::vector<Part>& parts, unsigned long* unknown_kernels);
+
+  Allocation* at(std::uint64_t address) { return memory_.at(address); }
+  /// Calls it with each allocation that the access may touch.
+  template <class See>
+  void for_each(const Access& access, See see) {
+    if (access.use == Use::copied)
+      memory_.for_each(access.rows, see);
+    else if (Allocation* const in = memory_.at(access.rows.begin))
+      see(*in);
+  }
+
+private:
+  void add_words(const Call& call, const std::vector<Part>& parts, Used& used);
+
+  Memory memory_;
+  FreedRanges freed_;
+  std::unordered_map<std::uint32_t, std::vector<Part>> parts_; // of each thread's next call
+  std::unordered_map<std::uint32_t, Allocation> dying_;        // which each thread is about to free
+};
+
+} // namespace watch

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT
+#include "rules/work_kinds.hpp"
+
+namespace watch {
+
+bool is_known_node(Work work) {
+  return work == Work::kernel || work == Work::copy || work == Work::fill || work == Work::empty ||
+         work == Work::host;
+}
+
+bool is_opaque(const Call& call, const std::vector<Part>& parts) {
+  if (call.verb() != Verb::work && !changes_graph(call.verb())) return false;
+  if (call.has(hides_memory)) return true;
+  return call.work() != Work::kernel && call.work() != Work::empty && parts.empty();
+}
+
+const char* verb_of(const Access& access) {
+  if (access.use != Use::copied) return "a kernel";
+  const Work work = entry_data[access.site.entry].work;
+  if (work == Work::graph) return "a graph";
+  return work == Work::fill ? "a memset" : "a copy";
+}
+
+} // namespace watch

@@ -404,6 +404,18 @@ void entry_points(Lab& lab) {
                           reinterpret_cast<void*>(lab.cu.GetProcAddress));
 }
 
+void with_parameters(Lab& lab) {
+#if CUDA_VERSION >= 12050
+  if (lab.cu.CtxCreateWithParameters == nullptr) return;
+  CUctxCreateParams zeroed{};
+  CUcontext made = nullptr;
+  lab.is("zeroed", lab.cu.CtxCreateWithParameters(&made, &zeroed, 0, lab.device));
+  if (made != nullptr) lab.cu.CtxDestroy(made);
+#else
+  (void)lab;
+#endif
+}
+
 } // namespace
 
 std::vector<Scenario> context_scenarios() {
@@ -417,6 +429,7 @@ std::vector<Scenario> context_scenarios() {
           {"context.primary", primary_context, Place::child},
           {"context.while_held", while_held, Place::child},
           {"context.destroyed_while_current_elsewhere", current_elsewhere, Place::child},
+          {"context.with_parameters", with_parameters, Place::child},
           {"context.pop_dead_context", pop_dead_context, Place::probe},
           {"context.create_in_dead_context", create_in_dead_context, Place::probe}};
 }

@@ -118,10 +118,81 @@ void children(Lab& lab) {
   ask("deep_type", with({with({waits})}), with({with({records})}));
 }
 
+std::atomic<int> ended[2];
+
+// How often the objects of the first and of the second graph have ended.
+void update_of_objects(Lab& lab, const std::string& prefix,
+                       const std::function<void(CUgraphExec, CUgraph)>& update) {
+  const Api& cu = lab.cu;
+  for (std::atomic<int>& count : ended)
+    count = 0;
+  const auto graph_with_object = [&](int number) {
+    const CUgraph graph = graph_of(lab, {{Kind::empty}});
+    const CUhostFn end = [](void* count) { ++*static_cast<std::atomic<int>*>(count); };
+    CUuserObject object = nullptr;
+    lab.must(cu.UserObjectCreate(&object, &ended[number], end, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC),
+             "object");
+    lab.must(cu.GraphRetainUserObject(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE), "retain");
+    return graph;
+  };
+  const CUgraph before = graph_with_object(0), after = graph_with_object(1);
+  CUgraphExec exec = nullptr;
+  lab.must(cu.GraphInstantiateWithFlags(&exec, before, 0), "instantiate");
+  update(exec, after);
+  lab.must(cu.GraphDestroy(before), "destroy");
+  lab.must(cu.GraphDestroy(after), "destroy");
+  Stream stream(lab);
+  lab.must(cu.GraphLaunch(exec, stream), "launch");
+  lab.must(cu.StreamSynchronize(stream), "synchronize");
+  const auto state = [&] { return std::to_string(ended[0]) + " " + std::to_string(ended[1]); };
+  const auto wait_for = [&](int number) {
+    eventually([&] { return ended[number] > 0 ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY; });
+  };
+  wait_for(0);
+  lab.shows(prefix + "graphs_destroyed", state());
+  lab.must(cu.GraphExecDestroy(exec), "destroy");
+  wait_for(1);
+  lab.shows(prefix + "exec_destroyed", state());
+}
+
+// After an update, an exec holds the user objects of the other graph, and those of the first one no more.
+void user_objects(Lab& lab) {
+  if (lab.cu.GraphExecUpdate == nullptr) return;
+  update_of_objects(lab, "", [&](CUgraphExec exec, CUgraph to) {
+    CUgraphExecUpdateResultInfo info{};
+    lab.is("update", lab.cu.GraphExecUpdate(exec, to, &info));
+  });
+}
+
+// When the first objects end if the update comes while a launch has not ended, and whether a refused update
+// changes anything.
+void user_objects_in_flight(Lab& lab) {
+  if (lab.cu.GraphExecUpdate == nullptr) return;
+  CUgraphExecUpdateResultInfo info{};
+  update_of_objects(lab, "", [&](CUgraphExec exec, CUgraph to) {
+    Stream stream(lab);
+    Gate gate(lab, stream);
+    lab.must(lab.cu.GraphLaunch(exec, stream), "launch");
+    lab.is("update", lab.cu.GraphExecUpdate(exec, to, &info));
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    lab.shows("behind_gate", ended[0].load());
+    gate.open();
+    lab.must(lab.cu.StreamSynchronize(stream), "synchronize");
+  });
+  update_of_objects(lab, "refused_update.", [&](CUgraphExec exec, CUgraph to) {
+    CUgraphNode another = nullptr;
+    lab.must(lab.cu.GraphAddEmptyNode(&another, to, nullptr, 0), "add");
+    lab.is("refused_update", lab.cu.GraphExecUpdate(exec, to, &info));
+  });
+}
+
 } // namespace
 
 std::vector<Scenario> exec_update_scenarios() {
-  return {{"exec_update.events", update, Place::child}, {"exec_update.children", children, Place::child}};
+  return {{"exec_update.events", update, Place::child},
+          {"exec_update.children", children, Place::child},
+          {"exec_update.user_objects", user_objects, Place::child},
+          {"exec_update.user_objects_in_flight", user_objects_in_flight, Place::probe}};
 }
 
 } // namespace transcript

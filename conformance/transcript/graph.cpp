@@ -458,6 +458,82 @@ void captured(Lab& lab) {
   cu.GraphDestroy(graph);
 }
 
+// A graph of three empty nodes.
+struct Three {
+  explicit Three(Lab& lab) : lab(lab), graph(lab) {
+    for (CUgraphNode& node : nodes)
+      lab.must(lab.cu.GraphAddEmptyNode(&node, graph, nullptr, 0), "add");
+  }
+  using Edges = std::vector<std::pair<int, int>>;
+  CUresult add(const Edges& edges) { return change(lab.cu.GraphAddDependencies, edges); }
+  CUresult remove(const Edges& edges) { return change(lab.cu.GraphRemoveDependencies, edges); }
+  std::size_t edges() const {
+    std::size_t count = 77;
+    lab.must(lab.cu.GraphGetEdges(graph, nullptr, nullptr, &count), "cuGraphGetEdges");
+    return count;
+  }
+  CUresult instantiate() {
+    CUgraphExec exec = nullptr;
+    const CUresult result = lab.cu.GraphInstantiateWithFlags(&exec, graph, 0);
+    if (exec != nullptr) lab.cu.GraphExecDestroy(exec);
+    return result;
+  }
+  CUgraphNode node(int number) const { return number < 0 ? nullptr : nodes[number]; }
+
+  Lab& lab;
+  Graph graph;
+  CUgraphNode nodes[3]{};
+
+private:
+  template <class Function>
+  CUresult change(Function function, const Edges& edges) {
+    std::vector<CUgraphNode> from, to;
+    for (const auto& [before, after] : edges) {
+      from.push_back(node(before));
+      to.push_back(node(after));
+    }
+    return function(graph, from.data(), to.data(), edges.size());
+  }
+};
+
+// Edges that a device refuses, and what stays of their list.
+void edges(Lab& lab) {
+  {
+    Three three(lab);
+    lab.is("self", three.add({{0, 0}}));
+    lab.shows("self.edges", three.edges());
+  }
+  {
+    Three three(lab);
+    lab.must(three.add({{0, 1}}), "add");
+    lab.is("new_and_old", three.add({{1, 2}, {0, 1}}));
+    lab.shows("new_and_old.edges", three.edges());
+  }
+  Three three(lab);
+  lab.is("cycle", three.add({{1, 2}, {2, 1}}));
+  lab.is("cycle.instantiate", three.instantiate());
+}
+
+// Where the refused edge is in the list, and lists of edges to remove.
+void refused_lists(Lab& lab) {
+  const std::pair<std::string, Three::Edges> lists[] = {
+      {"old_first", {{0, 1}, {1, 2}}},           {"self_last", {{1, 2}, {2, 2}}},
+      {"self_first", {{2, 2}, {1, 2}}},          {"twice", {{1, 2}, {1, 2}}},
+      {"two_and_old", {{1, 2}, {0, 2}, {0, 1}}}, {"then_null", {{1, 2}, {0, -1}}}};
+  for (const auto& [name, list] : lists) {
+    Three three(lab);
+    lab.must(three.add({{0, 1}}), "add");
+    lab.is("add." + name, three.add(list));
+    lab.shows("add." + name + ".edges", three.edges());
+  }
+  for (const auto& [name, list] : lists) {
+    Three three(lab);
+    lab.must(three.add({{0, 1}, {1, 2}}), "add");
+    lab.is("remove." + name, three.remove(list));
+    lab.shows("remove." + name + ".edges", three.edges());
+  }
+}
+
 } // namespace
 
 std::vector<Scenario> graph_scenarios() {
@@ -468,7 +544,9 @@ std::vector<Scenario> graph_scenarios() {
           {"graph.captured", captured},
           {"graph.user_objects", user_objects, Place::child},
           {"graph.nodes_of_destroyed", nodes_of_destroyed, Place::child},
-          {"graph.beside_captured", beside_captured}};
+          {"graph.beside_captured", beside_captured},
+          {"graph.edges", edges},
+          {"graph.refused_lists", refused_lists, Place::probe}};
 }
 
 } // namespace transcript

@@ -3,6 +3,8 @@
 
 #include "lab.hpp"
 
+#include <cstring>
+
 namespace transcript {
 namespace {
 
@@ -171,7 +173,107 @@ void host_flags(Lab& lab) {
       lab.shows(name + "." + std::to_string(bytes), flags);
     }
 }
+unsigned word(const CUdevResource& resource, int number) { // 0: count, 1: least of a part, 2: alignment
+  unsigned words[3];                                       // the older headers have no names for the last two
+  std::memcpy(words, &resource.sm, sizeof words);
+  return words[number];
+}
+
+struct Parts {
+  explicit Parts(Lab& lab) {
+    lab.must(lab.cu.DeviceGetDevResource(lab.device, &all, CU_DEV_RESOURCE_TYPE_SM),
+             "cuDeviceGetDevResource");
+    unsigned count = 2;
+    result = lab.cu.DevSmResourceSplitByCount(part, &count, &all, &rest, 0, 16);
+    groups = count;
+  }
+  CUdevResource all{}, part[2]{}, rest{};
+  CUresult result = CUDA_SUCCESS;
+  unsigned groups = 0;
+};
+
+std::pair<CUgreenCtx, CUcontext> green_of(Lab& lab, CUdevResource resource) {
+  const Api& cu = lab.cu;
+  CUdevResourceDesc description = nullptr;
+  CUgreenCtx green = nullptr;
+  CUcontext context = nullptr;
+  lab.must(cu.DevResourceGenerateDesc(&description, &resource, 1), "cuDevResourceGenerateDesc");
+  lab.must(cu.GreenCtxCreate(&green, description, lab.device, CU_GREEN_CTX_DEFAULT_STREAM),
+           "cuGreenCtxCreate");
+  lab.must(cu.CtxFromGreenCtx(&context, green), "cuCtxFromGreenCtx");
+  return {green, context};
+}
+
+// A green context has the part of the multiprocessors that it was made of.
+void resources(Lab& lab) {
+  const Api& cu = lab.cu;
+  if (cu.GreenCtxCreate == nullptr) return;
+  const Parts parts(lab);
+  lab.shows("device.least", word(parts.all, 1));
+  lab.shows("device.alignment", word(parts.all, 2));
+  lab.is("split", parts.result);
+  lab.shows("split.groups", parts.groups);
+  lab.shows("split.part", word(parts.part[0], 0));
+  lab.shows("split.rest_is_what_is_left", word(parts.rest, 0) == word(parts.all, 0) - 32);
+  lab.shows("split.part.least", word(parts.part[0], 1));
+  lab.shows("split.part.alignment", word(parts.part[0], 2));
+  for (const int number : {0, 1}) {
+    const std::string name = "part_" + std::to_string(number);
+    const auto [green, context] = green_of(lab, parts.part[number]);
+    CUdevResource got{};
+    lab.is(name + ".of_green", cu.GreenCtxGetDevResource(green, &got, CU_DEV_RESOURCE_TYPE_SM));
+    lab.shows(name + ".of_green.count", word(got, 0));
+    lab.is(name + ".of_context", cu.CtxGetDevResource(context, &got, CU_DEV_RESOURCE_TYPE_SM));
+    lab.shows(name + ".of_context.count", word(got, 0));
+  }
+}
+
+// Splits of what a split returned, and what contexts have.
+void more_resources(Lab& lab) {
+  const Api& cu = lab.cu;
+  if (cu.GreenCtxCreate == nullptr) return;
+  const Parts parts(lab);
+  const auto show = [&](const std::string& name, CUresult result, const CUdevResource& resource) {
+    lab.is(name, result);
+    if (result == CUDA_SUCCESS)
+      lab.shows(name + ".words", std::to_string(word(resource, 0)) + " " + std::to_string(word(resource, 1)) +
+                                     " " + std::to_string(word(resource, 2)));
+  };
+  show("rest", CUDA_SUCCESS, parts.rest);
+  CUdevResource got{};
+  show("home", cu.CtxGetDevResource(lab.home, &got, CU_DEV_RESOURCE_TYPE_SM), got);
+  show("primary", cu.CtxGetDevResource(Green(lab).primary, &got, CU_DEV_RESOURCE_TYPE_SM), got);
+  const auto ask = [&](const std::string& name, std::vector<CUdevResource> resources) {
+    CUdevResourceDesc description = nullptr;
+    CUgreenCtx green = nullptr;
+    const auto count = static_cast<unsigned>(resources.size());
+    lab.is(name + ".description", cu.DevResourceGenerateDesc(&description, resources.data(), count));
+    if (description == nullptr) return;
+    lab.is(name + ".create", cu.GreenCtxCreate(&green, description, lab.device, CU_GREEN_CTX_DEFAULT_STREAM));
+    if (green != nullptr) show(name, cu.GreenCtxGetDevResource(green, &got, CU_DEV_RESOURCE_TYPE_SM), got);
+  };
+  ask("of.one", {parts.part[0]});
+  ask("of.rest", {parts.rest});
+  ask("of.both", {parts.part[0], parts.part[1]});
+  ask("of.all", {parts.all});
+  const std::pair<std::string, CUdevResource> inputs[] = {
+      {"all", parts.all}, {"part", parts.part[0]}, {"rest", parts.rest}};
+  for (const auto& [name, input] : inputs)
+    for (const unsigned least : {0u, 1u, 8u, 9u, 16u, 1000u}) {
+      CUdevResource part[2]{}, rest{};
+      const std::string question = "split." + name + ".by_" + std::to_string(least);
+      unsigned possible = 77, groups = 2;
+      lab.is(question + ".possible",
+             cu.DevSmResourceSplitByCount(nullptr, &possible, &input, nullptr, 0, least));
+      lab.shows(question + ".possible.groups", possible);
+      show(question, cu.DevSmResourceSplitByCount(part, &groups, &input, &rest, 0, least), part[0]);
+      lab.shows(question + ".groups", groups);
+      show(question + ".rest", CUDA_SUCCESS, rest);
+    }
+}
 #else
+void resources(Lab&) {}
+void more_resources(Lab&) {}
 void events(Lab&) {}
 void streams(Lab&) {}
 void host_flags(Lab&) {}
@@ -182,7 +284,9 @@ void host_flags(Lab&) {}
 std::vector<Scenario> green_scenarios() {
   return {{"green.events", events, Place::child},
           {"green.streams", streams, Place::child},
-          {"green.host_flags", host_flags, Place::child}};
+          {"green.host_flags", host_flags, Place::child},
+          {"green.resources", resources, Place::child},
+          {"green.more_resources", more_resources, Place::probe}};
 }
 
 } // namespace transcript

@@ -371,6 +371,55 @@ void freed_twice(Lab& lab) {
   lab.is("later", cu.MemFreeAsync(pointer, stream));
 }
 
+// Pools by the type of their memory, their place and the type of their handles.
+struct PoolKind {
+  const char* name;
+  int type, place, id = 0, handles = 0;
+};
+constexpr int pinned = 1, managed = 2; // CU_MEM_ALLOCATION_TYPE_..., the second since CUDA 13.0
+constexpr int nowhere = 0, on_device = 1, host = 2, host_numa = 3, host_numa_current = 4;
+
+void ask_for(Lab& lab, const PoolKind& kind) {
+  CUmemPoolProps properties{};
+  properties.allocType = number<CUmemAllocationType>(kind.type);
+  properties.location = {number<CUmemLocationType>(kind.place), kind.id};
+  properties.handleTypes = number<CUmemAllocationHandleType>(kind.handles);
+  CUmemoryPool made = nullptr;
+  lab.is(kind.name, lab.cu.MemPoolCreate(&made, &properties));
+  if (made != nullptr) lab.cu.MemPoolDestroy(made);
+}
+
+void kinds(Lab& lab) {
+  for (const PoolKind& kind : {PoolKind{"managed.device", managed, on_device},
+                               {"managed.none", managed, nowhere},
+                               {"managed.none.id_-1", managed, nowhere, -1},
+                               {"managed.host", managed, host},
+                               {"managed.host_numa", managed, host_numa},
+                               {"managed.device.descriptor", managed, on_device, 0, 1},
+                               {"pinned.device", pinned, on_device},
+                               {"pinned.host", pinned, host},
+                               {"pinned.host.descriptor", pinned, host, 0, 1},
+                               {"pinned.host_numa", pinned, host_numa},
+                               {"pinned.host_numa.descriptor", pinned, host_numa, 0, 1},
+                               {"pinned.host_numa.id_77", pinned, host_numa, 77},
+                               {"pinned.host_numa_current", pinned, host_numa_current},
+                               {"pinned.none", pinned, nowhere}})
+    ask_for(lab, kind);
+}
+
+void more_kinds(Lab& lab) {
+  const char* const types[] = {"invalid", "pinned", "managed", "unknown"};
+  const char* const places[] = {"none", "device", "host", "host_numa", "host_numa_current", "unknown"};
+  for (const int type : {0, pinned, managed, 3})
+    for (int place = nowhere; place <= 5; ++place)
+      for (const int id : {-1, 0, 1, 77})
+        for (const int handles : {0, 1, 2, 4, 8, 9}) {
+          const std::string name = std::string(types[type]) + "." + places[place] + ".id_" +
+                                   std::to_string(id) + ".handles_" + std::to_string(handles);
+          ask_for(lab, {name.c_str(), type, place, id, handles});
+        }
+}
+
 } // namespace
 
 std::vector<Scenario> memory_pools_scenarios() {
@@ -378,7 +427,9 @@ std::vector<Scenario> memory_pools_scenarios() {
           {"pools.more", more, Place::child},
           {"pools.allocations", allocations, Place::child},
           {"pools.captured", captured, Place::child},
-          {"pools.freed_twice", freed_twice, Place::last}};
+          {"pools.freed_twice", freed_twice, Place::last},
+          {"pools.kinds", kinds, Place::child},
+          {"pools.more_kinds", more_kinds, Place::probe}};
 }
 
 } // namespace transcript

@@ -411,13 +411,80 @@ void pairs(Lab& lab) {
   wrong_in_pairs(lab, "free", {"pointer"}, [&](const Wrong&) { return cu.MemFree(0x1234); });
 }
 
+// The numbers of the device of the transcript.
+struct Bus {
+  explicit Bus(Lab& lab) : lab(lab) {
+    char id[32] = {};
+    lab.must(lab.cu.DeviceGetPCIBusId(id, sizeof id, lab.device), "cuDeviceGetPCIBusId");
+    std::sscanf(id, "%x:%x:%x", &domain, &bus, &device);
+  }
+  void ask(const char* name, const std::string& id) {
+    CUdevice found = -1;
+    const CUresult result = lab.cu.DeviceGetByPCIBusId(&found, id.c_str());
+    lab.shows(name, result == CUDA_SUCCESS ? std::to_string(found) : lab.name_of(result));
+  }
+  static std::string hex(unsigned number, std::size_t digits) {
+    char text[16];
+    std::snprintf(text, sizeof text, "%0*x", static_cast<int>(digits), number);
+    return text;
+  }
+
+  Lab& lab;
+  unsigned domain = 0, bus = 0, device = 0;
+};
+
+void bus_ids(Lab& lab) {
+  Bus bus(lab);
+  const auto id = [&](std::size_t domain, std::size_t other, const std::string& end) {
+    return Bus::hex(bus.domain, domain) + ":" + Bus::hex(bus.bus, other) + ":" + Bus::hex(bus.device, other) +
+           end;
+  };
+  const auto without_domain = [&](std::size_t other) {
+    return Bus::hex(bus.bus, other) + ":" + Bus::hex(bus.device, other) + ".0";
+  };
+  bus.ask("full", id(4, 2, ".0"));
+  bus.ask("no_function", id(4, 2, ""));
+  bus.ask("short.no_function", id(1, 1, ""));
+  bus.ask("short", id(1, 1, ".0"));
+  bus.ask("long_domain", id(8, 2, ".0"));
+  bus.ask("no_domain", without_domain(2));
+  bus.ask("short.no_domain", without_domain(1));
+}
+
+void more_bus_ids(Lab& lab) {
+  Bus bus(lab);
+  const std::string middle = Bus::hex(bus.bus, 2) + ":" + Bus::hex(bus.device, 2), full = "0000:" + middle;
+  bus.ask("no_domain_and_function", middle);
+  bus.ask("bus_alone", Bus::hex(bus.bus, 2));
+  bus.ask("function_1", full + ".1");
+  bus.ask("no_domain.function_1", middle + ".1");
+  bus.ask("function_00", full + ".00");
+  bus.ask("dot_alone", full + ".");
+  bus.ask("garbage_behind", full + ".0x");
+  bus.ask("space_behind", full + ".0 ");
+  bus.ask("space_before", " " + full + ".0");
+  bus.ask("prefix", "0x0000:" + middle + ".0");
+  bus.ask("longer_domain", "00000" + full + ".0");
+  bus.ask("longer_bus", "0000:000" + middle + ".0");
+  bus.ask("empty_domain", ":" + middle + ".0");
+  bus.ask("four_numbers", "0:" + full + ".0");
+  bus.ask("other_domain", "0001:" + middle + ".0");
+  bus.ask("large_domain", "10000:" + middle + ".0");
+  bus.ask("minus", "-0000:" + middle + ".0");
+}
+
 } // namespace
 
 std::vector<Scenario> memory_queries_scenarios() {
-  return {{"queries.limits", limits, Place::last},    {"queries.more_limits", more_limits, Place::child},
-          {"queries.devices", devices, Place::child}, {"queries.pointers", pointers, Place::child},
-          {"queries.ranges", ranges, Place::child},   {"queries.allocations", allocations, Place::child},
-          {"queries.pairs", pairs, Place::child}};
+  return {{"queries.limits", limits, Place::last},
+          {"queries.more_limits", more_limits, Place::child},
+          {"queries.devices", devices, Place::child},
+          {"queries.pointers", pointers, Place::child},
+          {"queries.ranges", ranges, Place::child},
+          {"queries.allocations", allocations, Place::child},
+          {"queries.pairs", pairs, Place::child},
+          {"queries.bus_ids", bus_ids, Place::child},
+          {"queries.more_bus_ids", more_bus_ids, Place::probe}};
 }
 
 } // namespace transcript

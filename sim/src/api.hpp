@@ -22,7 +22,9 @@ struct GreenContext : Object {
   std::shared_ptr<Context> context;
 };
 
-struct ResourceDescription : Object {};
+struct ResourceDescription : Object {
+  unsigned multiprocessors = 0;
+};
 
 /// One driver call of one process, made under the computer's lock. Has one member for each driver
 /// entry, and helpers that the entries share.

@@ -129,7 +129,9 @@ CUresult Api::cuCtxCreate_v3(CUcontext* context, CUexecAffinityParam* affinity, 
 #if CUDA_VERSION >= 12050
 CUresult Api::cuCtxCreate_v4(CUcontext* context, CUctxCreateParams* parameters, unsigned int flags,
                              CUdevice which) {
-  if (parameters != nullptr) not_modelled("context creation parameters");
+  if (parameters != nullptr && (parameters->execAffinityParams != nullptr ||
+                                parameters->numExecAffinityParams != 0 || parameters->cigParams != nullptr))
+    not_modelled("context creation parameters");
   return create_context(context, flags, which);
 }
 #endif

@@ -87,7 +87,7 @@ CUresult Api::instantiate(CUgraphExec* out, CUgraph handle, unsigned long long f
     if (step.work.event && step.work.event->destroyed)
       undefined("the instantiated graph refers to a destroyed event: " +
                 computer_.handles.describe(*step.work.event));
-  body->user_objects.share_from(from->user_objects);
+  body->user_objects->share_from(from->user_objects);
   auto exec = make<Exec>(Kind::exec, nullptr);
   exec->body = std::move(body);
   exec->flags = flags;
@@ -181,6 +181,11 @@ CUresult Api::cuGraphExecUpdate_v2(CUgraphExec exec_handle, CUgraph graph_handle
   for (std::size_t i = 0; i < steps.size();
        ++i) // the nodes that name the steps stay those of the first graph
     updated->body->steps[i].work = std::move(steps[i].work);
+  // Not measured: exec_update.user_objects_in_flight.
+  auto references = std::make_shared<UserObjectReferences>();
+  references->share_from(from->user_objects);
+  updated->body->user_objects = std::move(references);
+  computer_.settle(lock_);
   return CUDA_SUCCESS;
 }
 
@@ -302,7 +307,7 @@ private:
 /// One place, and one more for each timed record if there is other work. A launch with user objects
 /// needs the places of a notification, because the driver is notified when the launch ends.
 std::size_t places_of(const Exec::Body& body) {
-  if (!body.user_objects.empty()) return places_of_a_notification;
+  if (!body.user_objects->empty()) return places_of_a_notification;
   std::size_t timed = 0;
   for (const Exec::Step& step : body.steps)
     if (step.work.type == CU_GRAPH_NODE_TYPE_EVENT_RECORD && step.work.event->timed()) ++timed;
@@ -316,7 +321,7 @@ std::size_t places_of(const Exec::Body& body) {
 void Api::launch(const std::shared_ptr<Exec::Body>& body, const std::shared_ptr<Stream>& where) {
   Work done;
   done.text = "end of the graph launch";
-  done.owner = body;
+  done.owner = body->user_objects;
   done.places = places_of(*body);
   make_room(where, done);
   auto new_operation = [&](Work work) {

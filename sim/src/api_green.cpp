@@ -4,40 +4,62 @@
 #include <cstring>
 
 // Green contexts, as far as events can tell. The division of the multiprocessors is stored and has
-// no effect.
+// no effect on the work.
 
 #if CUDA_VERSION >= 12040
 namespace cuevent::sim {
 
 namespace {
 
-constexpr unsigned multiprocessors = 132;
+/// CUdevSmResource as the headers of CUDA 13.0 have it. The older ones lack the last two members.
+struct Multiprocessors {
+  unsigned count;
+  unsigned least, alignment; ///< of a part
+};
+constexpr Multiprocessors whole_device = {132, 8, 8};
 
-void describe_all(CUdevResource* resource, CUdevResourceType type) {
+void describe(CUdevResource& resource, const Multiprocessors& multiprocessors) {
+  std::memset(&resource, 0, sizeof resource);
+  resource.type = CU_DEV_RESOURCE_TYPE_SM;
+  static_assert(sizeof multiprocessors <= sizeof resource._oversize);
+  std::memcpy(resource._oversize, &multiprocessors, sizeof multiprocessors);
+}
+
+/// What a split returns, and a green context that is made of it. Not measured: green.more_resources.
+Multiprocessors part_of(unsigned count) { return {count, 0, 0}; }
+
+void refuse_wrong_query(const CUdevResource* resource, CUdevResourceType type) {
   refuse_if(resource == nullptr, CUDA_ERROR_INVALID_VALUE);
   refuse_if(type != CU_DEV_RESOURCE_TYPE_SM, CUDA_ERROR_INVALID_RESOURCE_TYPE);
-  std::memset(resource, 0, sizeof *resource);
-  resource->type = type;
-  resource->sm.smCount = multiprocessors;
+}
+
+/// Of a context without a part, the resource of its device. Not measured: green.more_resources.
+void describe(CUdevResource& resource, const Context& context) {
+  if (!context.primary) return describe(resource, whole_device);
+  if (context.multiprocessors == 0) not_modelled("the resource of a green context of several resources");
+  describe(resource, part_of(context.multiprocessors));
 }
 
 } // namespace
 
 CUresult Api::cuDeviceGetDevResource(CUdevice which, CUdevResource* resource, CUdevResourceType type) {
   device(which);
-  describe_all(resource, type);
+  refuse_wrong_query(resource, type);
+  describe(*resource, whole_device);
   return CUDA_SUCCESS;
 }
 
 CUresult Api::cuCtxGetDevResource(CUcontext handle, CUdevResource* resource, CUdevResourceType type) {
-  context(handle);
-  describe_all(resource, type);
+  const auto asked = context(handle);
+  refuse_wrong_query(resource, type);
+  describe(*resource, *asked);
   return CUDA_SUCCESS;
 }
 
 CUresult Api::cuGreenCtxGetDevResource(CUgreenCtx handle, CUdevResource* resource, CUdevResourceType type) {
-  green(handle);
-  describe_all(resource, type);
+  const auto asked = green(handle);
+  refuse_wrong_query(resource, type);
+  describe(*resource, *asked);
   return CUDA_SUCCESS;
 }
 
@@ -47,7 +69,7 @@ CUresult Api::cuDevSmResourceSplitByCount(CUdevResource* result, unsigned int* g
   refuse_if(groups == nullptr || input == nullptr, CUDA_ERROR_INVALID_VALUE);
   refuse_if(input->type != CU_DEV_RESOURCE_TYPE_SM, CUDA_ERROR_INVALID_RESOURCE_TYPE);
   if (flags != 0) not_modelled("flags for splitting a resource");
-  constexpr unsigned granularity = 8;
+  constexpr unsigned granularity = whole_device.alignment;
   const unsigned each = (std::max(minimum, 1u) + granularity - 1) / granularity * granularity;
   const unsigned possible = input->sm.smCount / each;
   if (result == nullptr) {
@@ -56,14 +78,10 @@ CUresult Api::cuDevSmResourceSplitByCount(CUdevResource* result, unsigned int* g
   }
   *groups = std::min(*groups, possible);
   refuse_if(*groups == 0, CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION);
-  for (unsigned i = 0; i < *groups; ++i) {
-    result[i] = *input;
-    result[i].sm.smCount = each;
-  }
-  if (remaining != nullptr) {
-    *remaining = *input;
-    remaining->sm.smCount = input->sm.smCount - *groups * each;
-  }
+  const unsigned rest = input->sm.smCount - *groups * each; // `input` may be one of the results
+  for (unsigned i = 0; i < *groups; ++i)
+    describe(result[i], part_of(each));
+  if (remaining != nullptr) describe(*remaining, part_of(rest));
   return CUDA_SUCCESS;
 }
 
@@ -72,7 +90,9 @@ CUresult Api::cuDevResourceGenerateDesc(CUdevResourceDesc* description, CUdevRes
   refuse_if(description == nullptr || resources == nullptr || count == 0, CUDA_ERROR_INVALID_VALUE);
   for (unsigned i = 0; i < count; ++i)
     refuse_if(resources[i].type != CU_DEV_RESOURCE_TYPE_SM, CUDA_ERROR_INVALID_RESOURCE_TYPE);
-  *description = as<CUdevResourceDesc>(*make<ResourceDescription>(Kind::description, nullptr));
+  const auto made = make<ResourceDescription>(Kind::description, nullptr);
+  if (count == 1) made->multiprocessors = resources[0].sm.smCount;
+  *description = as<CUdevResourceDesc>(*made);
   return CUDA_SUCCESS;
 }
 
@@ -85,12 +105,13 @@ CUresult Api::cuGreenCtxCreate(CUgreenCtx* out, CUdevResourceDesc description, C
                                unsigned int flags) {
   refuse_if(out == nullptr || flags != CU_GREEN_CTX_DEFAULT_STREAM, CUDA_ERROR_INVALID_VALUE);
   refuse_if(description == nullptr, CUDA_ERROR_INVALID_VALUE);
-  find<ResourceDescription>(description, Kind::description);
+  const auto described = find<ResourceDescription>(description, Kind::description);
   const int ordinal = device(which);
   auto created = make<GreenContext>(Kind::green_context, nullptr);
   auto primary = retain_primary(ordinal);
   created->context = new_context(Context::Type::green, ordinal);
   created->context->primary = primary;
+  created->context->multiprocessors = described->multiprocessors;
   *out = as<CUgreenCtx>(*created);
   return CUDA_SUCCESS;
 }

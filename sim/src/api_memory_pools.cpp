@@ -83,22 +83,58 @@ CUresult Api::cuDeviceSetMemPool(CUdevice which, CUmemoryPool handle) {
   return CUDA_SUCCESS;
 }
 
+namespace {
+
+// Enumerators of later headers than those of CUDA 12.0.
+constexpr int no_place = 0, host = 2, host_numa = 3; // CU_MEM_LOCATION_TYPE_NONE and so on
+constexpr int managed_type = 2;                      // CU_MEM_ALLOCATION_TYPE_MANAGED
+
+/// The simulated computer has one NUMA node. The place of the host needs no number.
+bool is_place(const CUmemLocation& place, int devices) {
+  const int type = place.type;
+  if (type == CU_MEM_LOCATION_TYPE_DEVICE) return place.id >= 0 && place.id < devices;
+  return type == host || (type == host_numa && place.id == 0);
+}
+
+/// Whether other processes can be given the pool.
+bool is_exportable(const CUmemPoolProps& properties) {
+  const int type = properties.location.type, handles = properties.handleTypes;
+  if (handles == CU_MEM_HANDLE_TYPE_NONE) return false;
+  refuse_if(handles != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || type == host, CUDA_ERROR_INVALID_VALUE);
+  return true;
+}
+
+void check_managed_pool(const CUmemPoolProps& properties, int devices) {
+  const CUmemLocation& place = properties.location;
+  const bool known =
+      static_cast<int>(place.type) == no_place ? place.id == 0 || place.id == -1 : is_place(place, devices);
+  if (!known || (properties.handleTypes != CU_MEM_HANDLE_TYPE_NONE &&
+                 (properties.handleTypes != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
+                  place.type != CU_MEM_LOCATION_TYPE_DEVICE)))
+    not_modelled("a pool of managed memory with this place and type of handle");
+  refuse_if(properties.handleTypes != CU_MEM_HANDLE_TYPE_NONE, CUDA_ERROR_INVALID_VALUE);
+}
+
+} // namespace
+
 CUresult Api::cuMemPoolCreate(CUmemoryPool* out, const CUmemPoolProps* properties) {
   unsafe_call();
-  refuse_if(out == nullptr || properties == nullptr, CUDA_ERROR_INVALID_VALUE);
-  const int place = properties->location.type;
-  const bool on_device = place == CU_MEM_LOCATION_TYPE_DEVICE;
-  constexpr int host = 2, host_numa = 3; // CU_MEM_LOCATION_TYPE_HOST and so on, since CUDA 12.2
-  const int handles = properties->handleTypes;
-  refuse_if(properties->allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
-                (!on_device && place != host && place != host_numa) ||
-                (on_device &&
-                 (properties->location.id < 0 || properties->location.id >= computer_.options.devices)) ||
-                (handles != CU_MEM_HANDLE_TYPE_NONE && handles != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) ||
-                properties->reserved[0] != 0,
+  refuse_if(out == nullptr || properties == nullptr || properties->reserved[0] != 0,
             CUDA_ERROR_INVALID_VALUE);
-  const auto made = new_pool(on_device ? properties->location.id : MemoryPool::of_the_host);
-  made->exportable = handles != CU_MEM_HANDLE_TYPE_NONE;
+  const CUmemLocation& place = properties->location;
+  int device = MemoryPool::managed;
+  bool exportable = false;
+  if (static_cast<int>(properties->allocType) == managed_type) {
+    check_managed_pool(*properties, computer_.options.devices);
+  } else {
+    refuse_if(properties->allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
+                  !is_place(place, computer_.options.devices),
+              CUDA_ERROR_INVALID_VALUE);
+    exportable = is_exportable(*properties);
+    device = place.type == CU_MEM_LOCATION_TYPE_DEVICE ? place.id : MemoryPool::of_the_host;
+  }
+  const auto made = new_pool(device);
+  made->exportable = exportable;
   *out = as<CUmemoryPool>(*made);
   return CUDA_SUCCESS;
 }

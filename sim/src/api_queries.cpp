@@ -5,7 +5,10 @@
 #include "memory_pool.hpp"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cstring>
+#include <string_view>
 
 namespace cuevent::sim {
 
@@ -109,13 +112,49 @@ CUresult Api::cuDeviceGetPCIBusId(char* id, int room, CUdevice which) {
   return CUDA_SUCCESS;
 }
 
+namespace {
+
+struct Place {
+  std::array<unsigned, 3> numbers{}; ///< of the domain, the bus and the device
+  unsigned function = 0;
+  bool operator==(const Place&) const = default;
+};
+
+/// "domain:bus:device", "domain:bus:device.function" or "bus:device.function", in hexadecimal digits. Not
+/// measured: queries.more_bus_ids.
+Place place_of(std::string_view text) {
+  Place place;
+  const auto take_number = [&](unsigned& number, std::size_t most_digits) {
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, 16);
+    const auto digits = static_cast<std::size_t>(end - text.data());
+    refuse_if(error != std::errc() || digits > most_digits, CUDA_ERROR_INVALID_VALUE);
+    text.remove_prefix(digits);
+  };
+  const auto take = [&](char mark) {
+    const bool found = text.starts_with(mark);
+    if (found) text.remove_prefix(1);
+    return found;
+  };
+  std::size_t count = 0;
+  do
+    take_number(place.numbers[count], count == 0 ? 8 : 2);
+  while (++count < place.numbers.size() && take(':'));
+  if (const bool has_domain = count == place.numbers.size(); !has_domain) {
+    refuse_if(count == 1 || !text.starts_with('.'), CUDA_ERROR_INVALID_VALUE);
+    place.numbers = {0, place.numbers[0], place.numbers[1]};
+  }
+  if (take('.')) take_number(place.function, 1);
+  refuse_if(!text.empty(), CUDA_ERROR_INVALID_VALUE);
+  return place;
+}
+
+} // namespace
+
 CUresult Api::cuDeviceGetByPCIBusId(CUdevice* out, const char* id) {
-  unsigned domain = 0, bus = 0, slot = 0;
-  refuse_if(out == nullptr || id == nullptr || std::sscanf(id, "%x:%x:%x", &domain, &bus, &slot) != 3,
-            CUDA_ERROR_INVALID_VALUE);
+  refuse_if(out == nullptr || id == nullptr, CUDA_ERROR_INVALID_VALUE);
+  const Place asked = place_of(id);
   for (int ordinal = 0; ordinal < computer_.options.devices; ++ordinal) {
-    const std::string full = bus_id(ordinal);
-    if (full != id && full.substr(0, full.find('.')) != id) continue;
+    if (asked != place_of(bus_id(ordinal))) continue;
     *out = ordinal;
     return CUDA_SUCCESS;
   }

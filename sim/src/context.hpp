@@ -36,6 +36,7 @@ struct Context : Object {
       barriers;                     ///< from cuCtxWaitEvent: later work of all streams must wait
   unsigned blocked_submitters = 0;  ///< threads blocked on a full launch queue
   std::shared_ptr<Context> primary; ///< for a green context
+  unsigned multiprocessors = 0;     ///< of a green context; 0 if it was made of several resources
   std::set<std::uintptr_t> peers;   ///< handles of contexts whose memory this one may access
   std::vector<std::shared_ptr<Recording>> shared_recordings; ///< of its interprocess events
 

@@ -40,10 +40,11 @@ struct Exec : Object {
     std::size_t inside = 0;         ///< of a child graph: so many steps before this one are its own
     bool enabled = true;
   };
-  /// The state that a running launch still needs, even after the exec is destroyed.
   struct Body {
     std::vector<Step> steps; ///< in topological order
-    UserObjectReferences user_objects;
+    /// An update replaces them. A running launch keeps those that it started with, even after the exec is
+    /// destroyed.
+    std::shared_ptr<UserObjectReferences> user_objects = std::make_shared<UserObjectReferences>();
     std::shared_ptr<Operation> last_launch; ///< launches of one exec run one after another
   };
   std::shared_ptr<Body> body;

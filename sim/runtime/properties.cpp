@@ -3,12 +3,9 @@
 #include "properties.hpp"
 
 #include "runtime.hpp"
+#include "unmodelled.hpp"
 
-namespace cuevent::sim {
-
-[[noreturn]] void unmodelled_function(const char* name); // in refusal.hpp, which needs the driver's header
-
-namespace runtime {
+namespace cuevent::sim { namespace runtime {
 namespace {
 
 /// The elements have consecutive attributes. Attributes that the driver's version lacks stay 0.
@@ -42,7 +39,9 @@ Error get(DeviceProperties* properties, int ordinal) {
 
 #if RUNTIME_VERSION < 13000
 /// CUDA 12 has the structure of CUDA 11 under the old name.
-RUNTIME Error cudaGetDeviceProperties(void*, int) { unmodelled_function("cudaGetDeviceProperties"); }
+RUNTIME Error cudaGetDeviceProperties(void*, int) {
+  return cueventUnmodelled("cudaGetDeviceProperties", __builtin_return_address(0));
+}
 RUNTIME Error cudaGetDeviceProperties_v2(DeviceProperties* properties, int device) {
   return get(properties, device);
 }
@@ -52,5 +51,4 @@ RUNTIME Error cudaGetDeviceProperties(DeviceProperties* properties, int device) 
 }
 #endif
 
-} // namespace runtime
-} // namespace cuevent::sim
+}} // namespace cuevent::sim::runtime

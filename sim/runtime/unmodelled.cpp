@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Exports the functions of the runtime that the stand-in lacks, so that a program that links them starts.
 
-namespace cuevent::sim {
-
-[[noreturn]] void unmodelled_function(const char* name); // in refusal.hpp, which needs the driver's header
-
-} // namespace cuevent::sim
+#include "unmodelled.hpp"
 
 #define NAME(symbol)                                                                                         \
-  extern "C" [[noreturn]] __attribute__((visibility("default"))) void symbol();                              \
-  void symbol() { cuevent::sim::unmodelled_function(#symbol); }
+  extern "C" __attribute__((visibility("default"))) int symbol();                                            \
+  int symbol() { return cueventUnmodelled(#symbol, __builtin_return_address(0)); }
 #include "unmodelled.inc"

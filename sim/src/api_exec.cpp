@@ -248,6 +248,7 @@ CUresult Api::cuGraphLaunch(CUgraphExec exec_handle, CUstream stream_handle) {
   implicit_check(*where);
   auto launched = exec(exec_handle);
   for (const Exec::Step& step : launched->body->steps) {
+    if (step.enabled && step.work.unmodelled != nullptr) not_modelled(step.work.unmodelled);
     if (!step.work.event) continue;
     if (step.work.event->destroyed)
       undefined("the launched graph refers to a destroyed event: " +

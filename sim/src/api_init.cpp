@@ -106,22 +106,25 @@ CUresult Api::cuGetProcAddress_v2(const char* symbol, void** function, int versi
                             row.thread_version != 0 && row.thread_version <= version;
     *function = per_thread ? row.thread_functions[process] : row.functions[process];
   }
-  if (computer_.options.unmodelled == Unmodelled::abort) {
-    const auto has_name = [&](const UnmodelledRow& row) {
-      return std::strcmp(row.name, symbol) == 0 && row.version <= computer_.options.driver_version;
-    };
-    const auto rows = unmodelled_table();
-    // A variant for per-thread default streams is never replaced by the other one.
-    const bool per_thread =
-        (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0 &&
-        std::ranges::any_of(rows, [&](const auto& row) { return row.per_thread && has_name(row); });
-    for (const UnmodelledRow& row : rows) {
-      if (!has_name(row)) continue;
-      known_name = true;
-      if (row.per_thread != per_thread || row.version > version || row.version <= newest) continue;
-      newest = row.version;
-      *function = row.function;
+  const auto rows = unmodelled_table();
+  const auto has_name = [&](const UnmodelledRow& row) {
+    return std::strcmp(row.name, symbol) == 0 && row.version <= computer_.options.driver_version;
+  };
+  // A variant for per-thread default streams is never replaced by the other one.
+  const bool per_thread =
+      (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0 &&
+      std::ranges::any_of(rows, [&](const auto& row) { return row.per_thread && has_name(row); });
+  const bool missing = computer_.options.unmodelled == Unmodelled::missing;
+  for (const UnmodelledRow& row : rows) {
+    if (!has_name(row)) continue;
+    known_name = known_name || !missing;
+    if (row.per_thread != per_thread || row.version > version || row.version <= newest) continue;
+    if (missing) {
+      computer_.report.add_question(symbol);
+      break;
     }
+    newest = row.version;
+    *function = row.function;
   }
   if (status != nullptr) {
     *status = newest != 0  ? CU_GET_PROC_ADDRESS_SUCCESS

@@ -133,10 +133,17 @@ CUresult Api::cuModuleGetFunction(CUfunction* out, CUmodule handle, const char* 
   return CUDA_SUCCESS;
 }
 
+namespace {
+
+void refuse_variable_of_binary(const Code& code) {
+  if (code.binary) not_modelled("a variable of a binary module");
+}
+
+} // namespace
+
 /// The variables of a module get their memory when they are first asked for.
 CUresult Api::variable(CUdeviceptr* out, size_t* bytes, const std::shared_ptr<Module>& module,
                        const char* name) {
-  if (module->code->binary) not_modelled("a variable of a binary module");
   refuse_if(*name == '\0' || module->code->image.kernels.contains(name), CUDA_ERROR_INVALID_VALUE);
   const auto found = module->code->image.variables.find(name);
   refuse_if(found == module->code->image.variables.end(), CUDA_ERROR_NOT_FOUND);
@@ -161,6 +168,7 @@ CUresult Api::cuModuleGetGlobal_v2(CUdeviceptr* out, size_t* bytes, CUmodule han
   refuse_if(name == nullptr || (out == nullptr && bytes == nullptr), CUDA_ERROR_INVALID_VALUE);
   auto module = find<Module>(handle, Kind::module);
   require_alive(module->home, *module);
+  refuse_variable_of_binary(*module->code);
   if (out != nullptr) *out = 0; // also for an unknown name, unlike cuLibraryGetGlobal
   if (bytes != nullptr) *bytes = 0;
   return variable(out, bytes, module, name);
@@ -286,7 +294,9 @@ CUresult Api::cuLibraryGetGlobal(CUdeviceptr* out, size_t* bytes, CUlibrary hand
   refuse_if(name == nullptr || *name == '\0' || (out == nullptr && bytes == nullptr),
             CUDA_ERROR_INVALID_VALUE);
   const auto from = library(handle); // before it looks for a context
-  return variable(out, bytes, module_of(from, current_context()), name);
+  const auto home = current_context();
+  refuse_variable_of_binary(*from->code); // before it loads a module
+  return variable(out, bytes, module_of(from, home), name);
 }
 
 /// There is no managed variable: the simulator does not read that attribute in PTX.

@@ -27,10 +27,8 @@ Work Api::write_work(CUdeviceptr to, Value value, unsigned flags, const Capture*
   work.type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP;
   work.text = "write value " + std::to_string(value);
   work.duration = timing::write_value;
-  work.effect = [=] {
-    if (target == nullptr) not_modelled("the launch of a write to the null address");
-    __atomic_store_n(target, value, __ATOMIC_RELEASE);
-  };
+  if (target == nullptr) work.unmodelled = "the launch of a write to the null address";
+  work.effect = [=] { __atomic_store_n(target, value, __ATOMIC_RELEASE); };
   return work;
 }
 
@@ -42,8 +40,8 @@ Work Api::wait_work(CUdeviceptr at, Value value, unsigned flags, const Capture* 
   Work work;
   work.type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP;
   work.text = "wait for value " + std::to_string(value);
+  if (source == nullptr) work.unmodelled = "the launch of a wait at the null address";
   work.condition = [=] {
-    if (source == nullptr) not_modelled("the launch of a wait at the null address");
     const Value found = __atomic_load_n(source, __ATOMIC_ACQUIRE);
     switch (flags) {
     case CU_STREAM_WAIT_VALUE_EQ:

@@ -5,6 +5,7 @@
 #include "handles.hpp"
 #include "host_thread.hpp"
 #include "process.hpp"
+#include "report.hpp"
 #include "scheduler.hpp"
 
 #include "cuevent/sim.hpp"
@@ -36,6 +37,7 @@ public:
   HostThread host;
   Scheduler scheduler{host};
   DriverLog log;
+  Report report;
   std::array<Process, 2> processes;
   std::map<std::string, Kernel, std::less<>> kernels; ///< by name; "" is the default
   /// How long the operations of a stream are held, by the number of the stream. Default streams are 0.
@@ -50,6 +52,9 @@ public:
   unsigned long long context_ids = 0;
   unsigned long long stream_ids = 1; ///< 1 is the legacy stream
   unsigned long long capture_ids = 0;
+
+  /// By all processes, since the session began.
+  unsigned long long calls() const { return processes[0].calls + processes[1].calls; }
 
   void reset(Lock&, const Options&);
   void end_process(Process&);

@@ -4,6 +4,8 @@
 
 #include "functions.hpp"
 
+#include "../runtime/unmodelled.hpp"
+
 #include "../../environment/unknown_variables.hpp"
 
 #include <algorithm>
@@ -67,6 +69,15 @@ std::optional<std::uint64_t> seed_from(const char* variable) {
   return number_from<std::uint64_t>(variable, 0, 0, std::numeric_limits<std::uint64_t>::max());
 }
 
+/// What happens to calls that are not modelled.
+Unmodelled unmodelled_from(const char* variable) {
+  const std::string_view text = text_from(variable);
+  if (text.empty() || text == "abort") return Unmodelled::abort;
+  if (text == "error") return Unmodelled::error;
+  if (text != "missing") refuse_setting(variable, text, "abort, error or missing");
+  return Unmodelled::missing;
+}
+
 /// True if the variable chooses `other`; otherwise it has to be empty or `usual`.
 bool chooses(const char* variable, std::string_view other, std::string_view usual) {
   const std::string_view text = text_from(variable);
@@ -103,8 +114,14 @@ const bool configured = [] {
                                                            std::numeric_limits<int>::max()));
   options.random_order = seed_from("CUEVENT_SIM_RANDOM_ORDER");
   options.reuse_handles = seed_from("CUEVENT_SIM_REUSE_HANDLES");
-  if (chooses("CUEVENT_SIM_UNMODELLED", "missing", "abort")) options.unmodelled = Unmodelled::missing;
+  options.unmodelled = unmodelled_from("CUEVENT_SIM_UNMODELLED");
   Computer::set_default_options(options);
+  // A program with raised rights writes no file that its user names.
+  if (const char* const path = secure_getenv("CUEVENT_SIM_REPORT"); path != nullptr && *path != '\0') {
+    Report& report = Computer::instance().report;
+    if (const std::string needed = report.open(path); !needed.empty())
+      refuse_setting("CUEVENT_SIM_REPORT", path, needed);
+  }
   std::map<std::string, Kernel> kernels;
   constexpr const char* at_most = " and whole microseconds, at most 1000000000";
   read_durations("CUEVENT_SIM_KERNEL_US",
@@ -177,6 +194,21 @@ const bool exported = [] {
   return true;
 }();
 
+/// Runs after everything that the program registered for its end.
+__attribute__((destructor)) void report_calls() {
+  Computer& computer = Computer::instance();
+  const Computer::Lock lock(computer.mutex, std::try_to_lock); // a thread may be in a call for ever
+  if (lock.owns_lock()) computer.report.add_end(computer.calls());
+}
+
 } // namespace
 
 } // namespace cuevent::sim
+
+extern "C" __attribute__((visibility("default"))) int cueventUnmodelled(const char* function,
+                                                                        const void* caller) {
+  using namespace cuevent::sim;
+  const std::string_view name = function;
+  const bool returns_error = !name.starts_with("__") && name != "cudaCreateChannelDesc";
+  return unmodelled_function(function, caller, returns_error ? Refusable::yes : Refusable::no);
+}

@@ -2,16 +2,13 @@
 // Exports the functions that the simulator does not model, so that a program that loads every name
 // starts. They have names of their own here, because the driver's headers declare parameters for them.
 
-namespace cuevent::sim {
-
-[[noreturn]] void unmodelled_function(const char* name);
-
-} // namespace cuevent::sim
+#include "refusal.hpp"
 
 #define UNMODELLED(symbol, name, version, per_thread)                                                        \
-  extern "C"                                                                                                 \
-      [[noreturn]] __attribute__((visibility("default"))) void unmodelled_##symbol() __asm__(#symbol);       \
-  void unmodelled_##symbol() { cuevent::sim::unmodelled_function(#symbol); }
+  extern "C" __attribute__((visibility("default"))) CUresult unmodelled_##symbol() __asm__(#symbol);         \
+  CUresult unmodelled_##symbol() {                                                                           \
+    return cuevent::sim::unmodelled_function(#symbol, __builtin_return_address(0));                          \
+  }
 #include "unmodelled.inc"
 #undef UNMODELLED
 

@@ -59,6 +59,7 @@ struct Work {
   std::shared_ptr<Graph> child;                     ///< of a child graph node
   std::shared_ptr<const std::vector<Work>> earlier; ///< operations of the same node, one after another
   std::shared_ptr<const NodeParameters> parameters;
+  const char* unmodelled = nullptr; ///< what a launch of the node would need
 };
 
 /// One submitted piece of work. An event's record refers to the operation that recorded the event.

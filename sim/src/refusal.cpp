@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "refusal.hpp"
 
+#include "computer.hpp"
+
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -25,6 +27,20 @@ void print(const char* verdict, const std::string& report) {
   std::fflush(stderr);
 }
 
+void print_refusal(const void* caller) {
+  const std::string place = text_of_caller(caller);
+  std::fprintf(stderr, "  The call returns CUDA_ERROR_NOT_SUPPORTED%s%s\n",
+               place.empty() ? "" : "; called from ", place.c_str());
+  std::fflush(stderr);
+}
+
+/// The report has how many calls the process made until then.
+[[noreturn]] void abort_with_report() {
+  Computer& computer = Computer::instance();
+  computer.report.add_end(computer.calls());
+  std::abort();
+}
+
 void print_stack() {
 #if __has_include(<execinfo.h>)
   void* frames[32];
@@ -39,7 +55,7 @@ void print_stack() {
 
 void undefined(const std::string& report) {
   print("undefined on a device", report);
-  std::abort();
+  abort_with_report();
 }
 
 void crash(const std::string& report) {
@@ -50,19 +66,37 @@ void crash(const std::string& report) {
 }
 
 void not_modelled(const std::string& what) {
-  print("not modelled", what);
-  std::abort();
+  const CallUnderWay call = call_under_way;
+  if (call.name == nullptr) { // not in a driver call
+    print("not modelled", what);
+    std::abort();
+  }
+  Computer& computer = Computer::instance();
+  const bool refuses = computer.options.unmodelled == Unmodelled::error;
+  const void* const caller = caller_of_driver();
+  if (computer.report.add_call(call.name, what, caller) || !refuses) {
+    print("not modelled", what);
+    if (refuses) print_refusal(caller);
+  }
+  if (refuses) refuse(CUDA_ERROR_NOT_SUPPORTED);
+  abort_with_report();
 }
 
-void unmodelled_function(const char* name) {
-  std::fprintf(
-      stderr,
-      "cuevent sim: %s: not modelled\n  The list of modelled functions is in sim/MODELLED.md and, next to "
-      "an installed libcuda.so.1, in modelled.txt\n",
-      name);
-  std::fflush(stderr);
+CUresult unmodelled_function(const char* name, const void* caller, Refusable refusable) {
+  Computer& computer = Computer::instance();
+  const Computer::Lock lock(computer.mutex);
+  const bool refuses = computer.options.unmodelled == Unmodelled::error && refusable == Refusable::yes;
+  if (computer.report.add_call(name, {}, caller) || !refuses) {
+    std::fprintf(stderr,
+                 "cuevent sim: %s: not modelled\n  The list of modelled functions is in sim/MODELLED.md and, "
+                 "next to an installed libcuda.so.1, in modelled.txt\n",
+                 name);
+    std::fflush(stderr);
+    if (refuses) print_refusal(caller);
+  }
+  if (refuses) return CUDA_ERROR_NOT_SUPPORTED;
   print_stack();
-  std::abort();
+  abort_with_report();
 }
 
 } // namespace cuevent::sim

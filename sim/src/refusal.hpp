@@ -51,10 +51,15 @@ inline void refuse_if(bool refused, CUresult result, const char* reason = nullpt
 /// signal.
 [[noreturn]] void crash(const std::string& report);
 
-/// For features that the simulator does not model. Aborts with the name of the call.
+/// For features that the simulator does not model. Aborts with the name of the call, or refuses the call with
+/// CUDA_ERROR_NOT_SUPPORTED, as Options::unmodelled says. So it must come before the call changes anything.
+/// Outside of a driver call it always aborts.
 [[noreturn]] void not_modelled(const std::string& what);
 
-/// For functions that the simulator does not model. Prints the name and the caller's stack, and aborts.
-[[noreturn]] void unmodelled_function(const char* name);
+enum class Refusable { no, yes }; ///< no: the function does not return an error code
+
+/// For functions that the simulator does not model. Prints the name and the caller's stack, and aborts, or
+/// returns CUDA_ERROR_NOT_SUPPORTED, as Options::unmodelled says.
+CUresult unmodelled_function(const char* name, const void* caller, Refusable = Refusable::yes);
 
 } // namespace cuevent::sim

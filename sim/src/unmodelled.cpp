@@ -9,7 +9,7 @@ namespace {
 // A struct, so that the static library gets no global names.
 struct Stubs {
 #define UNMODELLED(symbol, name, version, per_thread)                                                        \
-  [[noreturn]] static void symbol() { unmodelled_function(#symbol); }
+  static CUresult symbol() { return unmodelled_function(#symbol, __builtin_return_address(0)); }
 #include "unmodelled.inc"
 #undef UNMODELLED
 };

@@ -215,6 +215,81 @@ TEST_CASE("calling a function that is not modelled ends the program and names it
   CHECK(death.says("cuMemCreate: not modelled"));
 }
 
+TEST_CASE("a call that is not modelled can be refused, and each name is said once") {
+  const Death death = death_of([] {
+    const auto expect = [](CUresult result, CUresult expected) {
+      if (result != expected) std::abort();
+    };
+    for (const int devices : {1, 2, 2}) {
+      Fixture f({.devices = devices, .unmodelled = sim::Unmodelled::error});
+      const auto create =
+          f.cu.find<CUresult (*)(void*, std::size_t, void*, unsigned long long)>("cuMemCreate", 11020);
+      const auto attribute = f.cu.find<PFN_cuDeviceGetP2PAttribute_v8000>("cuDeviceGetP2PAttribute", 8000);
+      int value = 7;
+      expect(create(nullptr, 0, nullptr, 0), CUDA_ERROR_NOT_SUPPORTED);
+      // What a device refuses is refused as there.
+      expect(attribute(&value, CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED, 0, 1),
+             devices == 1 ? CUDA_ERROR_INVALID_DEVICE : CUDA_ERROR_NOT_SUPPORTED);
+      if (value != 7) std::abort();
+    }
+  });
+  CHECK_FALSE(death.aborted);
+  CHECK(death.says("cuMemCreate: not modelled"));
+  CHECK(death.says("cuDeviceGetP2PAttribute: not modelled"));
+  CHECK(death.says("attributes of two devices"));
+  for (const char* name : {"cuMemCreate", "cuDeviceGetP2PAttribute"})
+    CHECK(death.report.find(name) == death.report.rfind(name));
+}
+
+TEST_CASE("a refused call has changed nothing") {
+  const Death death = death_of([] {
+    Fixture f({.unmodelled = sim::Unmodelled::error});
+    const auto refused = [](CUresult result) {
+      if (result != CUDA_ERROR_NOT_SUPPORTED) std::abort();
+    };
+    const auto must = [](bool holds) {
+      if (!holds) std::abort();
+    };
+    // An allocation in a capture, which goes on.
+    const auto allocate = f.cu.find<PFN_cuMemAllocAsync_v11020>("cuMemAllocAsync", 11020);
+    CUdeviceptr memory = 5;
+    f.cu.begin_capture(f.stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
+    refused(allocate(&memory, 64, f.stream));
+    f.work(f.stream);
+    CUgraph graph = nullptr;
+    must(f.cu.end_capture(f.stream, &graph) == CUDA_SUCCESS && memory == 5);
+    std::size_t nodes = 0;
+    f.cu.graph_nodes(graph, nullptr, &nodes);
+    must(nodes == 1);
+    // An instantiation with flags that are not modelled.
+    CUgraphExec exec = nullptr;
+    refused(f.cu.instantiate(&exec, graph, CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH));
+    must(exec == nullptr && sim::live_handles().graph_execs == 0);
+    // The launch of a write to the null address, which a capture accepts.
+    f.cu.begin_capture(f.stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
+    f.cu.write_value_32(f.stream, 0, 1, 0);
+    f.cu.wait_value_32(f.stream, 0, 1, 0);
+    f.cu.end_capture(f.stream, &graph);
+    must(f.cu.instantiate(&exec, graph, 0) == CUDA_SUCCESS);
+    refused(f.cu.graph_launch(exec, f.stream));
+    must(f.cu.stream_query(f.stream) == CUDA_SUCCESS);
+    // A variable of a binary library: its module is not loaded for it.
+    const auto load = f.cu.find<PFN_cuLibraryLoadData_v12000>("cuLibraryLoadData", 12000);
+    const auto global = f.cu.find<PFN_cuLibraryGetGlobal_v12000>("cuLibraryGetGlobal", 12000);
+    unsigned char binary[64] = {0x7f, 'E', 'L', 'F', 2, 1, 1, 0x33};
+    binary[18] = 190; // the machine: CUDA
+    CUlibrary library = nullptr;
+    must(load(&library, binary, nullptr, nullptr, 0, nullptr, nullptr, 0) == CUDA_SUCCESS);
+    const auto modules = sim::live_handles().modules;
+    std::size_t bytes = 5;
+    refused(global(&memory, &bytes, library, "variable"));
+    must(sim::live_handles().modules == modules && memory == 5 && bytes == 5);
+    must(f.cu.stream_synchronize(f.stream) == CUDA_SUCCESS);
+  });
+  INFO(death.report);
+  CHECK_FALSE(death.aborted);
+}
+
 TEST_CASE("a device has all attributes, and announces nothing that is not modelled") {
   Fixture f;
   int value = -1;

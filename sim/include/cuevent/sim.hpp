@@ -35,10 +35,12 @@ enum class Mode {
   running, ///< a thread advances the work on wall time, as a device does
 };
 
-/// What cuGetProcAddress answers for a function of cuda.h that the simulator does not model.
+/// What happens to a call that the simulator does not model, as a whole or with these arguments.
 enum class Unmodelled {
-  abort,   ///< a function that prints its name and the caller's stack, and aborts
-  missing, ///< CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND: a program with a fallback takes it
+  abort,   ///< it prints its name and the caller's stack, and aborts
+  missing, ///< the same, but cuGetProcAddress finds no function that is not modelled at all, with
+           ///< CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND: a program with a fallback takes it
+  error,   ///< it returns CUDA_ERROR_NOT_SUPPORTED and changes nothing; the first one of each name is printed
 };
 
 /// The driver that is simulated unless the options say otherwise: CUDA 13.0, with which the answers were

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT
+#include "report.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/auxv.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#if __has_include(<execinfo.h>)
+#include <execinfo.h>
+#endif
+
+namespace cuevent::sim {
+
+namespace {
+
+constexpr std::size_t longest_field = 200;
+constexpr off_t largest_file = 1 << 20; // what comes later is left out
+
+/// One field of a line: without tabs, line ends and other control characters.
+std::string field(std::string_view text) {
+  std::string shown(text.substr(0, longest_field));
+  std::ranges::replace_if(shown, [](unsigned char letter) { return letter < ' ' || letter > '~'; }, '?');
+  return shown;
+}
+
+std::string absolute(std::string_view path) {
+  char folder[4096];
+  if (path.starts_with('/') || getcwd(folder, sizeof folder) == nullptr) return std::string(path);
+  return std::string(folder) + '/' + std::string(path);
+}
+
+std::string name_of_program() {
+  char path[4096];
+  const ssize_t length = readlink("/proc/self/exe", path, sizeof path);
+  const std::string_view all(path, length > 0 ? static_cast<std::size_t>(length) : 0);
+  return field(all.substr(all.rfind('/') + 1));
+}
+
+/// Opens the file for one line, because a program may close descriptors that it does not know. Never waits and
+/// never follows a link. Returns -1 and sets errno; EPERM for a file that must not be written.
+int open_file(const std::string& path) {
+  const int file = ::open(path.c_str(),
+                          O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0600);
+  if (file < 0) {
+    if (errno == ELOOP || errno == ENXIO || errno == EISDIR) errno = EPERM; // a link, a pipe, a folder
+    return -1;
+  }
+  struct stat status {};
+  if (fstat(file, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == geteuid() &&
+      status.st_nlink == 1)
+    return file;
+  close(file);
+  errno = EPERM;
+  return -1;
+}
+
+} // namespace
+
+std::string Report::open(std::string_view path) {
+  path_ = absolute(path);
+  program_ = name_of_program();
+  process_ = getpid();
+  const int file = open_file(path_);
+  if (file >= 0) {
+    close(file);
+    write("process", "");
+    return {};
+  }
+  const int error = errno;
+  if (error == EPERM) return "a file of this user, neither a link nor a pipe, or a name that is free";
+  // The run is the same without a report.
+  std::fprintf(stderr, "cuevent sim: %s: %s. There will be no report\n", field(path_).c_str(),
+               std::strerror(error));
+  path_.clear();
+  return {};
+}
+
+bool Report::is_new(std::string_view kind, const std::string& name) {
+  return said_.size() < most_names && said_.insert(std::string(kind) + ' ' + name).second;
+}
+
+bool Report::add_call(const char* function, const std::string& what, const void* return_address) {
+  if (!is_new("call", function + (": " + what))) return false;
+  write("unmodelled", std::string(function) + '\t' + field(what) + '\t' + field(text_of_caller(return_address)));
+  return true;
+}
+
+void Report::add_question(const char* function) {
+  if (is_new("question", function)) write("missing", function);
+}
+
+void Report::add_end(unsigned long long calls) {
+  if (getpid() == process_) write("calls", std::to_string(calls)); // and not in a forked child
+}
+
+void Report::write(std::string_view kind, const std::string& fields) {
+  if (path_.empty()) return;
+  const int file = open_file(path_);
+  if (file < 0) return;
+  const std::string line =
+      std::string(kind) + '\t' + std::to_string(getpid()) + '\t' + program_ + '\t' + fields + '\n';
+  struct stat status {};
+  // A line is written at once, so the lines of several processes do not mix.
+  if (fstat(file, &status) == 0 && status.st_size < largest_file)
+    [[maybe_unused]] const ssize_t written = ::write(file, line.data(), line.size());
+  close(file);
+}
+
+std::string text_of_caller(const void* return_address) {
+  const char* const code = static_cast<const char*>(return_address) - 1; // the call may be the function's last
+  Dl_info found{};
+  if (return_address == nullptr || dladdr(code, &found) == 0 || found.dli_fname == nullptr) return {};
+  std::string_view library = found.dli_fname;
+  library.remove_prefix(library.rfind('/') + 1);
+  if (found.dli_sname != nullptr) return std::string(found.dli_sname) + " in " + std::string(library);
+  char offset[32];
+  std::snprintf(offset, sizeof offset, "+%#zx",
+                reinterpret_cast<std::uintptr_t>(code) - reinterpret_cast<std::uintptr_t>(found.dli_fbase));
+  return std::string(library) + offset;
+}
+
+namespace {
+
+const void* library_of(const void* address) {
+  Dl_info found{};
+  return dladdr(address, &found) != 0 ? found.dli_fbase : nullptr;
+}
+
+} // namespace
+
+const void* caller_of_driver() {
+#if __has_include(<execinfo.h>)
+  static const int here = 0;
+  const void* const own = library_of(&here);
+  if (own == library_of(reinterpret_cast<const void*>(getauxval(AT_PHDR)))) return nullptr;
+  void* frames[64];
+  const int count = backtrace(frames, 64);
+  for (int i = 0; i < count; ++i)
+    if (library_of(frames[i]) != own) return frames[i];
+#endif
+  return nullptr;
+}
+
+} // namespace cuevent::sim

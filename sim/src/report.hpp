@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <cstddef>
+#include <set>
+#include <string>
+#include <string_view>
+
+namespace cuevent::sim {
+
+/// What a program asked for and the simulator does not model: on standard error, and in a file that all
+/// processes of a run share. The file has a line for each process, for each name that a process asked for, and
+/// for the calls of each process that ends. Used under the computer's lock.
+class Report {
+public:
+  /// Names the file, and writes the line of this process. Returns a sentence if the file must not be written.
+  std::string open(std::string_view path);
+
+  /// The program called a function. The caller is named if the return address is known. Returns false if the
+  /// process has reported the same before.
+  bool add_call(const char* function, const std::string& what, const void* return_address);
+  /// The program asked cuGetProcAddress for the function, which does not find it.
+  void add_question(const char* function);
+  void add_end(unsigned long long calls);
+
+private:
+  bool is_new(std::string_view kind, const std::string& name);
+  void write(std::string_view kind, const std::string& fields);
+
+  static constexpr std::size_t most_names = 1000; // of a process
+  std::set<std::string> said_;
+  std::string path_; // empty without a file
+  std::string program_;
+  int process_ = 0;
+};
+
+/// "f in libexample.so", or "libexample.so+0x1234" for a function that its library does not export.
+std::string text_of_caller(const void* return_address);
+
+/// The address to which the current driver call returns: the first one outside the simulator's library. Null if
+/// the simulator is a part of the program.
+const void* caller_of_driver();
+
+} // namespace cuevent::sim

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "command_line.hpp"
 
+#include "../environment/unknown_variables.hpp"
 #include "core/name_text.hpp"
 
 #include <cuevent/version.hpp>
@@ -10,12 +11,15 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <limits>
+#include <map>
 #include <ostream>
 #include <regex>
 #include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace cli {
 
@@ -38,6 +42,114 @@ std::string mistake_in_jitter(const std::string& text) {
   static const std::regex form("[0-9]{1,9}(\\.\\.[0-9]{1,9})?|=([0-9]{1,9}\\.[0-9]{1,9}:[0-9]{1,4}(,|$))*");
   return std::regex_match(text, form) ? "" : "not a seed such as 7, nor seeds such as 1..20";
 }
+
+/// " (did you mean --devices?)", or nothing.
+std::string suggestion(const CLI::App& command, const std::string& word) {
+  const std::string name = word.substr(0, word.find('='));
+  std::string meant;
+  unsigned least = 4;
+  if (name.size() > environment::longest) return meant;
+  for (const CLI::Option* const option : command.get_options()) {
+    if (option->get_lnames().empty() || option->get_group().empty()) continue;
+    const std::string known = "--" + option->get_lnames().front();
+    const unsigned far =
+        environment::distance(known.c_str(), std::min(known.size(), environment::longest), name.c_str());
+    if (far >= least) continue;
+    least = far;
+    meant = known;
+  }
+  return meant.empty() ? meant : " (did you mean " + meant + "?)";
+}
+
+/// The options of `cuevent sim`. Each sets a variable of the simulator.
+class SimCommandLine {
+public:
+  explicit SimCommandLine(CLI::App& command) {
+    command.footer(R"(
+The program needs no change, and the machine needs no GPU. The program finds the simulated libcuda.so.1 in
+place of the driver, and so do the programs that it starts. Kernels compute nothing. At the end, the command
+says on standard error what was asked for that is not modelled, how many driver calls were made, and that no
+GPU was used. Streams, signals and the exit code are those of the program. The exit code is 127 if the program
+is not found, and 126 if it cannot be run. A wrong option is an error before the program starts.
+
+A call that is not modelled aborts the program. With --unmodelled error it returns CUDA_ERROR_NOT_SUPPORTED,
+so the other tests of a suite still run. With --unmodelled missing, cuGetProcAddress does not find functions
+that are not modelled.
+
+The folder of the simulator also has a small libcudart. The CUDA runtime itself, and so PyTorch, does not run.
+Each option sets a variable that begins with CUEVENT_SIM_. What has no option is as the variable says.
+
+Examples:
+  cuevent sim -- ctest
+  cuevent sim --unmodelled error --report unmodelled.txt -- pytest tests
+  cuevent sim --devices 2 --driver 12.4 -- ./program
+  cuevent sim --order random --seed 7 -- ./program)");
+    command.prefix_command();
+    add(command, "--devices", "DEVICES", "The number of devices", "N")->check(CLI::Range(1, 2));
+    command.add_option("--driver", driver_, "The version of the driver, as 12.4")
+        ->type_name("VERSION")
+        ->check(mistake_in_version);
+    CLI::Option* const order = command.add_option(
+        "--order", order_, "random: operations that nothing orders run in a random order, and late");
+    order->check(CLI::IsMember({"submission", "random"}));
+    add(command, "--seed", "RANDOM_ORDER", "The seed of the random order, 1 if not given", "N")
+        ->check(mistake_in_seed)
+        ->needs(order);
+    add(command, "--mode", "MODE", "running: work takes wall time; stepped: virtual time")
+        ->check(CLI::IsMember({"running", "stepped"}));
+    add(command, "--unmodelled", "UNMODELLED", "What a call does that is not modelled")
+        ->check(CLI::IsMember({"abort", "error", "missing"}));
+    add(command, "--kernels", "KERNEL_US", "How long kernels run, as work=500,*=20", "NAME=MICROSECONDS,...");
+    add(command, "--holds", "HOLD_US", "How long streams are held, as 1=500,*=20", "STREAM=MICROSECONDS,...");
+    add(command, "--patience", "PATIENCE_MS", "Time without progress until the program aborts",
+        "MILLISECONDS")
+        ->check(CLI::Range(0, std::numeric_limits<int>::max()));
+    add(command, "--faulty-kernel", "FAULTY_KERNEL", "A kernel that ends with an error", "NAME");
+    add(command, "--endless-kernel", "ENDLESS_KERNEL", "A kernel that never ends", "NAME");
+    command.add_option("--report", options_.report, "Also write what is said at the end to a file")
+        ->type_name("FILE");
+  }
+
+  std::variant<Request, ExitCode> read(std::vector<std::string> program, std::ostream& err) {
+    options_.program = std::move(program);
+    for (const auto& [variable, value] : values_)
+      if (!value.empty()) options_.variables.emplace_back("CUEVENT_SIM_" + variable, value);
+    if (const auto dot = driver_.find('.'); dot != std::string::npos) {
+      const int version = std::stoi(driver_.substr(0, dot)) * 1000 + std::stoi(driver_.substr(dot + 1)) * 10;
+      options_.variables.emplace_back("CUEVENT_SIM_DRIVER_VERSION", std::to_string(version));
+    }
+    std::string& seed = values_["RANDOM_ORDER"];
+    if (order_ == "submission" && !seed.empty()) {
+      err << "cuevent sim: --seed needs --order random\n";
+      return usage;
+    }
+    if (order_ == "random" && seed.empty()) options_.variables.emplace_back("CUEVENT_SIM_RANDOM_ORDER", "1");
+    if (order_ == "submission") options_.variables.emplace_back("CUEVENT_SIM_RANDOM_ORDER", "");
+    if (!options_.program.empty()) return options_;
+    err << "cuevent sim: name the program, as in `cuevent sim -- pytest tests`. See `cuevent sim --help`\n";
+    return usage;
+  }
+
+private:
+  CLI::Option* add(CLI::App& command, const char* option, const char* variable, const char* description,
+                   const char* type = nullptr) {
+    CLI::Option* const added = command.add_option(option, values_[variable], description);
+    if (type != nullptr) added->type_name(type);
+    return added;
+  }
+  static std::string mistake_in_version(const std::string& text) {
+    static const std::regex form("[0-9]{1,2}\\.[0-9]");
+    return std::regex_match(text, form) ? "" : "not a version such as 12.4";
+  }
+  static std::string mistake_in_seed(const std::string& text) {
+    static const std::regex form("[0-9]{1,19}");
+    return std::regex_match(text, form) ? "" : "not a seed such as 7";
+  }
+
+  SimOptions options_;
+  std::map<std::string, std::string> values_; // by the end of the variable's name
+  std::string driver_, order_;
+};
 
 } // namespace
 
@@ -246,9 +358,13 @@ Examples:
       ->group("") // the auditing library uses it
       ->excludes(attach);
 
+  CLI::App* const sim_command =
+      app.add_subcommand("sim", "Run a program on simulated devices, without a GPU");
+  SimCommandLine sim(*sim_command);
+
   // CLI11 gives what follows -- to the command instead of the subcommand.
   int own = argc;
-  if (argc > 1 && std::string_view(argv[1]) == "watch")
+  if (argc > 1 && (std::string_view(argv[1]) == "watch" || std::string_view(argv[1]) == "sim"))
     own = static_cast<int>(std::find(argv, argv + argc, std::string_view("--")) - argv);
 
   try {
@@ -261,13 +377,19 @@ Examples:
   } catch (const CLI::ParseError& error) {
     return app.exit(error, out, err) == 0 ? success : usage;
   }
-  if (watch_command->parsed()) {
-    watch_options.program = watch_command->remaining();
-    if (!watch_options.program.empty() && watch_options.program.front().starts_with('-')) {
-      err << "cuevent watch: there is no option " << watch_options.program.front()
-          << ". See `cuevent watch --help`\n";
+  for (const CLI::App* const command : {watch_command, sim_command})
+    if (const auto words = command->remaining(); !words.empty() && words.front().starts_with('-')) {
+      err << "cuevent " << command->get_name() << ": there is no option " << words.front()
+          << suggestion(*command, words.front()) << ". See `cuevent " << command->get_name() << " --help`\n";
       return usage;
     }
+  if (sim_command->parsed()) {
+    std::vector<std::string> program = sim_command->remaining();
+    if (own < argc) program.insert(program.end(), argv + own + (program.empty() ? 1 : 0), argv + argc);
+    return sim.read(std::move(program), err);
+  }
+  if (watch_command->parsed()) {
+    watch_options.program = watch_command->remaining();
     const bool is_run_once = watch_options.check.empty();
     if (watch_options.jitter.find(is_run_once ? ".." : "=") != std::string::npos) {
       err << "cuevent watch: --jitter with several seeds needs --check, and with a list of holds has none\n";

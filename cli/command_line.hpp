@@ -6,6 +6,7 @@
 #include "check/check_random.hpp"
 #include "exit_code.hpp"
 #include "merge/merge.hpp"
+#include "sim/sim.hpp"
 #include "watch/watch.hpp"
 
 #include <iosfwd>
@@ -18,7 +19,8 @@ struct InfoOptions {
 };
 
 /// What the user asked for: the options of one subcommand.
-using Request = std::variant<InfoOptions, CheckOptions, RandomOptions, MergeOptions, WatchOptions>;
+using Request =
+    std::variant<InfoOptions, CheckOptions, RandomOptions, MergeOptions, SimOptions, WatchOptions>;
 
 /// Reads the command line. If it asks for help or for the version, or is wrong, there is nothing left to do:
 /// prints the help to `out` or the mistake to `err`, and returns the exit code.

@@ -24,6 +24,7 @@ ExitCode run(const InfoOptions& options) { return info(options.json); }
 ExitCode run(const CheckOptions& options) { return check(options); }
 ExitCode run(const RandomOptions& options) { return check_random(options); }
 ExitCode run(const MergeOptions& options) { return merge(options); }
+int run(const SimOptions& options) { return simulate(options); }
 int run(const WatchOptions& options) { return watch(options); }
 
 int run_or_explain(const Request& request) {

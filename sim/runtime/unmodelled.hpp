@@ -2,6 +2,6 @@
 // What libcuda.so.1 does with a call that is not modelled, for the stand-in for the runtime.
 #pragma once
 
-/// Aborts, or returns cudaErrorNotSupported, which has the number of CUDA_ERROR_NOT_SUPPORTED. A function that
-/// returns no error code aborts in either case.
+/// Aborts, or returns cudaErrorNotSupported, which has the number of CUDA_ERROR_NOT_SUPPORTED. A function
+/// that returns no error code aborts in either case.
 extern "C" int cueventUnmodelled(const char* function, const void* caller);

@@ -8,9 +8,11 @@
 #include <cstring>
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <link.h>
 #include <sys/auxv.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <vector>
 
 #if __has_include(<execinfo.h>)
 #include <execinfo.h>
@@ -26,7 +28,8 @@ constexpr off_t largest_file = 1 << 20; // what comes later is left out
 /// One field of a line: without tabs, line ends and other control characters.
 std::string field(std::string_view text) {
   std::string shown(text.substr(0, longest_field));
-  std::ranges::replace_if(shown, [](unsigned char letter) { return letter < ' ' || letter > '~'; }, '?');
+  std::ranges::replace_if(
+      shown, [](unsigned char letter) { return letter < ' ' || letter > '~'; }, '?');
   return shown;
 }
 
@@ -43,11 +46,28 @@ std::string name_of_program() {
   return field(all.substr(all.rfind('/') + 1));
 }
 
-/// Opens the file for one line, because a program may close descriptors that it does not know. Never waits and
-/// never follows a link. Returns -1 and sets errno; EPERM for a file that must not be written.
+/// A program can load a second libcuda.so.1 if it knows the file.
+std::vector<std::string> other_drivers() {
+  std::vector<std::string> found;
+  const auto look = [](dl_phdr_info* library, std::size_t, void* names) {
+    static const int here = 0;
+    Dl_info own{};
+    dladdr(&here, &own);
+    const std::string_view path = library->dlpi_name;
+    if (path.substr(path.rfind('/') + 1).starts_with("libcuda.so") &&
+        reinterpret_cast<void*>(library->dlpi_addr) != own.dli_fbase)
+      static_cast<std::vector<std::string>*>(names)->push_back(field(path));
+    return 0;
+  };
+  dl_iterate_phdr(look, &found);
+  return found;
+}
+
+/// Opens the file for one line, because a program may close descriptors that it does not know. Never waits
+/// and never follows a link. Returns -1 and sets errno; EPERM for a file that must not be written.
 int open_file(const std::string& path) {
-  const int file = ::open(path.c_str(),
-                          O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0600);
+  const int file = ::open(
+      path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0600);
   if (file < 0) {
     if (errno == ELOOP || errno == ENXIO || errno == EISDIR) errno = EPERM; // a link, a pipe, a folder
     return -1;
@@ -88,7 +108,8 @@ bool Report::is_new(std::string_view kind, const std::string& name) {
 
 bool Report::add_call(const char* function, const std::string& what, const void* return_address) {
   if (!is_new("call", function + (": " + what))) return false;
-  write("unmodelled", std::string(function) + '\t' + field(what) + '\t' + field(text_of_caller(return_address)));
+  write("unmodelled",
+        std::string(function) + '\t' + field(what) + '\t' + field(text_of_caller(return_address)));
   return true;
 }
 
@@ -97,7 +118,10 @@ void Report::add_question(const char* function) {
 }
 
 void Report::add_end(unsigned long long calls) {
-  if (getpid() == process_) write("calls", std::to_string(calls)); // and not in a forked child
+  if (getpid() != process_) return; // a forked child has the numbers of its parent
+  for (const std::string& driver : other_drivers())
+    write("driver", driver);
+  write("calls", std::to_string(calls));
 }
 
 void Report::write(std::string_view kind, const std::string& fields) {
@@ -108,13 +132,14 @@ void Report::write(std::string_view kind, const std::string& fields) {
       std::string(kind) + '\t' + std::to_string(getpid()) + '\t' + program_ + '\t' + fields + '\n';
   struct stat status {};
   // A line is written at once, so the lines of several processes do not mix.
-  if (fstat(file, &status) == 0 && status.st_size < largest_file)
-    [[maybe_unused]] const ssize_t written = ::write(file, line.data(), line.size());
+  if (fstat(file, &status) == 0 && status.st_size < largest_file) [[maybe_unused]]
+    const ssize_t written = ::write(file, line.data(), line.size());
   close(file);
 }
 
 std::string text_of_caller(const void* return_address) {
-  const char* const code = static_cast<const char*>(return_address) - 1; // the call may be the function's last
+  const char* const code =
+      static_cast<const char*>(return_address) - 1; // the call may be the function's last
   Dl_info found{};
   if (return_address == nullptr || dladdr(code, &found) == 0 || found.dli_fname == nullptr) return {};
   std::string_view library = found.dli_fname;

@@ -8,9 +8,9 @@
 
 namespace cuevent::sim {
 
-/// What a program asked for and the simulator does not model: on standard error, and in a file that all
-/// processes of a run share. The file has a line for each process, for each name that a process asked for, and
-/// for the calls of each process that ends. Used under the computer's lock.
+/// What a program asked for and the simulator does not model, in a file that all processes of a run share.
+/// The file has a line for each process, for each name that a process asked for, and for the calls of each
+/// process that ends. Used under the computer's lock.
 class Report {
 public:
   /// Names the file, and writes the line of this process. Returns a sentence if the file must not be written.
@@ -37,8 +37,8 @@ private:
 /// "f in libexample.so", or "libexample.so+0x1234" for a function that its library does not export.
 std::string text_of_caller(const void* return_address);
 
-/// The address to which the current driver call returns: the first one outside the simulator's library. Null if
-/// the simulator is a part of the program.
+/// The address to which the current driver call returns: the first one outside the simulator's library. Null
+/// if the simulator is a part of the program.
 const void* caller_of_driver();
 
 } // namespace cuevent::sim

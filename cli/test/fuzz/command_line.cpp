@@ -31,6 +31,12 @@ void inspect(const cli::RandomOptions& options) {
   require(options.jobs >= 1 && options.jobs <= 256, "--jobs is in its range");
 }
 void inspect(const cli::MergeOptions& options) { require(!options.files.empty(), "a report is named"); }
+void inspect(const cli::SimOptions& options) {
+  require(!options.program.empty(), "a program is named");
+  for (const auto& [name, value] : options.variables)
+    require(name.starts_with("CUEVENT_SIM_") && value.find('\0') == std::string::npos,
+            "a variable can be set");
+}
 void inspect(const cli::WatchOptions& options) {
   const int ways =
       !options.program.empty() + !options.attach.empty() + !options.explain.empty() + !options.report.empty();

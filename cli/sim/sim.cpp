@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: MIT
+#include "sim/sim.hpp"
+
+#include "exit_code.hpp"
+#include "output_file.hpp"
+#include "report/folder.hpp"
+#include "report/printable.hpp"
+#include "sim/sim_report.hpp"
+#include "temporary_folder.hpp"
+#include "watch/signals.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <optional>
+#include <stdexcept>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+namespace cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char report_variable[] = "CUEVENT_SIM_REPORT";
+constexpr std::size_t most_printed = 20; // names; the file has all
+constexpr off_t most_read = 4 << 20;     // the simulator writes less
+
+/// Of the build folder that this command is in, or as far from the command as in the installation, which may
+/// have been moved.
+fs::path simulator_folder() {
+  const fs::path here = fs::read_symlink("/proc/self/exe").parent_path();
+  const fs::path installed =
+      here / fs::path(CUEVENT_WATCH_FOLDER).lexically_relative(CUEVENT_BIN_FOLDER) / "sim";
+  for (const fs::path& folder : {here / "../sim", installed})
+    if (fs::exists(folder / "libcuda.so.1")) return fs::canonical(folder);
+  throw std::runtime_error("the simulated driver is not in " + installed.lexically_normal().string() +
+                           ": install cuevent again, with -Dinstall_sim=true");
+}
+
+/// In front of the folders that the user names.
+std::string library_path(const fs::path& folder) {
+  const std::string own = folder;
+  if (own.find_first_of(":;$") != std::string::npos)
+    throw std::runtime_error(own + ": the loader cannot be told of a folder with this name. Move cuevent to another "
+                                   "one");
+  const char* const others = std::getenv("LD_LIBRARY_PATH");
+  return others == nullptr || *others == '\0' ? own : own + ':' + others;
+}
+
+/// The file to which the processes of the program write.
+class Lines {
+public:
+  Lines() {
+    if (const char* const named = std::getenv(report_variable); named != nullptr && *named != '\0') {
+      path_ = fs::absolute(named); // of the user, or of a `cuevent sim` around this one
+      struct stat status {};
+      if (lstat(path_.c_str(), &status) == 0) begin_ = status.st_size;
+    } else {
+      folder_.emplace("cuevent-sim-");
+      path_ = folder_->path + "/report";
+    }
+  }
+  const std::string& path() const { return path_; }
+
+  /// What has been written since.
+  std::string read() const {
+    std::string text;
+    if (access(path_.c_str(), F_OK) != 0) return text; // no process has loaded the simulator
+    const watch::OpenFile file = watch::open_input(path_);
+    struct stat status {};
+    if (fstat(file.number(), &status) != 0 || status.st_size <= begin_) return text;
+    text.resize(static_cast<std::size_t>(std::min(status.st_size - begin_, most_read)));
+    const ssize_t length = pread(file.number(), text.data(), text.size(), begin_);
+    text.resize(length > 0 ? static_cast<std::size_t>(length) : 0);
+    return text;
+  }
+
+private:
+  std::optional<TemporaryFolder> folder_;
+  std::string path_;
+  off_t begin_ = 0;
+};
+
+/// Returns the process. If the program cannot be started, says why and returns the exit code in `failed`.
+pid_t start(const SimOptions& options, const fs::path& folder, const std::string& lines, int& failed) {
+  std::vector<char*> arguments;
+  for (const std::string& argument : options.program)
+    arguments.push_back(const_cast<char*>(argument.c_str())); // execvp does not change them
+  arguments.push_back(nullptr);
+  const std::string libraries = library_path(folder), driver = folder / "libcuda.so.1";
+  int ends[2]; // the new program closes the second one
+  if (pipe2(ends, O_CLOEXEC) != 0) throw std::runtime_error(std::string("pipe: ") + std::strerror(errno));
+  const pid_t child = start_process([&] {
+    setenv("LD_LIBRARY_PATH", libraries.c_str(), 1);
+    setenv("CUEVENT_DRIVER", driver.c_str(), 1);
+    setenv(report_variable, lines.c_str(), 1);
+    for (const auto& [name, value] : options.variables)
+      setenv(name.c_str(), value.c_str(), 1);
+    execvp(arguments.front(), arguments.data());
+    const int error = errno;
+    [[maybe_unused]] const ssize_t told = write(ends[1], &error, sizeof error);
+    _exit(not_started);
+  });
+  close(ends[1]);
+  int error = 0;
+  ssize_t told = 0;
+  while ((told = read(ends[0], &error, sizeof error)) < 0 && errno == EINTR) {
+  }
+  close(ends[0]);
+  if (told != sizeof error) return child;
+  waitpid(child, nullptr, 0);
+  watch::print_text("cuevent: " + options.program.front() + ": " + std::strerror(error) + '\n');
+  failed = error == ENOENT ? not_found : not_started;
+  return child;
+}
+
+/// Passes signals on until the program ends. Returns its status.
+int wait_for(pid_t child) {
+  using namespace std::chrono_literals;
+  int status = 0;
+  for (unsigned idle = 0;; ++idle) {
+    if (Requested::end != 0) {
+      kill(child, Requested::end);
+      Requested::end = 0;
+    }
+    const pid_t ended = waitpid(child, &status, WNOHANG);
+    if (ended == child) return status;
+    if (ended < 0 && errno != EINTR) throw std::runtime_error(std::string("waitpid: ") + std::strerror(errno));
+    std::this_thread::sleep_for(idle < 200 ? 200us : idle < 1000 ? 1ms : 5ms);
+  }
+}
+
+/// Ends in the same way as the program, without a core file of its own.
+int end_like(int status) {
+  if (!WIFSIGNALED(status)) return WEXITSTATUS(status);
+  const int signal = WTERMSIG(status);
+  const rlimit none{0, 0};
+  setrlimit(RLIMIT_CORE, &none);
+  std::signal(signal, SIG_DFL);
+  sigset_t own;
+  sigemptyset(&own);
+  sigaddset(&own, signal);
+  sigprocmask(SIG_UNBLOCK, &own, nullptr);
+  raise(signal);
+  return 128 + signal; // as the first process of a container, which most signals do not end
+}
+
+/// Otherwise a file of this command could become its standard error. The program still finds them closed.
+void fill_closed_descriptors() {
+  int file = 0;
+  while ((file = open("/dev/null", O_RDWR | O_CLOEXEC)) >= 0 && file <= STDERR_FILENO) {
+  }
+  if (file > STDERR_FILENO) close(file);
+}
+
+} // namespace
+
+int simulate(const SimOptions& options) {
+  fill_closed_descriptors();
+  const fs::path folder = simulator_folder();
+  handle_signals(Interrupt::program, Reports::none);
+  std::optional<OutputFile> file; // whatever is wrong with its name is found before the program starts
+  if (!options.report.empty()) file.emplace(options.report);
+  int status = 0;
+  SimReport report("");
+  {
+    const Lines lines;
+    int failed = 0;
+    const pid_t child = start(options, folder, lines.path(), failed);
+    if (failed != 0) return failed;
+    status = wait_for(child);
+    report = SimReport(lines.read());
+  }
+  if (const std::string names = report.names_text(most_printed); !names.empty())
+    watch::print_text("cuevent sim: " + names);
+  watch::print_text("cuevent sim: " + report.processes_text());
+  if (file) {
+    try {
+      file->write(report.names_text(~std::size_t{0}) + report.processes_text());
+      file->finish();
+    } catch (const OutputError& error) { // the exit code stays the program's
+      watch::print_text(std::string("cuevent sim: ") + error.what() + '\n');
+    }
+    file.reset();
+  }
+  return end_like(status);
+}
+
+} // namespace cli

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT
+// What the processes of a run on simulated devices have reported. sim/README.md describes the lines.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace cli {
+
+class SimReport {
+public:
+  /// Lines that make no sense are left out.
+  explicit SimReport(std::string_view lines);
+
+  std::size_t processes() const { return processes_.size(); }
+
+  /// What the program asked for that is not modelled: up to `most` lines. Empty if all of it is modelled.
+  std::string names_text(std::size_t most) const;
+  /// How many processes used simulated devices, with how many calls.
+  std::string processes_text() const;
+
+private:
+  struct Asked {
+    std::string caller, program; // of the first call; no caller if it was only looked up
+    std::set<std::string> processes;
+    bool was_called = false;
+  };
+
+  void add(std::string_view line);
+
+  std::set<std::string> processes_, ended_;
+  unsigned long long calls_ = 0;
+  std::map<std::pair<std::string, std::string>, Asked> asked_; // by function and by what of it is not modelled
+  std::set<std::string> other_drivers_;
+};
+
+/// "1,234".
+std::string with_commas(unsigned long long number);
+
+} // namespace cli

@@ -51,8 +51,9 @@ fs::path simulator_folder() {
 std::string library_path(const fs::path& folder) {
   const std::string own = folder;
   if (own.find_first_of(":;$") != std::string::npos)
-    throw std::runtime_error(own + ": the loader cannot be told of a folder with this name. Move cuevent to another "
-                                   "one");
+    throw std::runtime_error(
+        own + ": the loader cannot be told of a folder with this name. Move cuevent to another "
+              "one");
   const char* const others = std::getenv("LD_LIBRARY_PATH");
   return others == nullptr || *others == '\0' ? own : own + ':' + others;
 }
@@ -135,7 +136,8 @@ int wait_for(pid_t child) {
     }
     const pid_t ended = waitpid(child, &status, WNOHANG);
     if (ended == child) return status;
-    if (ended < 0 && errno != EINTR) throw std::runtime_error(std::string("waitpid: ") + std::strerror(errno));
+    if (ended < 0 && errno != EINTR)
+      throw std::runtime_error(std::string("waitpid: ") + std::strerror(errno));
     std::this_thread::sleep_for(idle < 200 ? 200us : idle < 1000 ? 1ms : 5ms);
   }
 }

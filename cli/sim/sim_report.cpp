@@ -74,7 +74,8 @@ std::string SimReport::names_text(std::size_t most) const {
     text += asked.was_called ? ", called" : ", looked up and not found";
     if (!asked.caller.empty()) text += " from " + asked.caller;
     text += " by " + asked.program;
-    if (asked.processes.size() > 1) text += " and others, " + counted(asked.processes.size(), "process", "processes");
+    if (asked.processes.size() > 1)
+      text += " and others, " + counted(asked.processes.size(), "process", "processes");
     text += '\n';
   }
   return text;
@@ -83,13 +84,13 @@ std::string SimReport::names_text(std::size_t most) const {
 std::string SimReport::processes_text() const {
   if (processes_.empty()) {
     return "no process loaded the simulated driver: the program does not use the driver, names another file "
-                  "than libcuda.so.1, or starts with a clean environment\n";
+           "than libcuda.so.1, or starts with a clean environment\n";
   }
   std::size_t unknown = 0;
   for (const std::string& process : processes_)
     unknown += ended_.contains(process) ? 0 : 1;
   std::string text = counted(processes_.size(), "process", "processes") + " on simulated devices, " +
-          (unknown > 0 ? "at least " : "") + counted(calls_, "driver call", "driver calls");
+                     (unknown > 0 ? "at least " : "") + counted(calls_, "driver call", "driver calls");
   if (other_drivers_.empty()) text += ", no GPU was used\n";
   for (const std::string& driver : other_drivers_)
     text += "; a process has loaded another driver too, and may have used a GPU with it: " + driver;

@@ -34,7 +34,8 @@ private:
 
   std::set<std::string> processes_, ended_;
   unsigned long long calls_ = 0;
-  std::map<std::pair<std::string, std::string>, Asked> asked_; // by function and by what of it is not modelled
+  std::map<std::pair<std::string, std::string>, Asked>
+      asked_; // by function and by what of it is not modelled
   std::set<std::string> other_drivers_;
 };
 

@@ -220,4 +220,10 @@ unsigned long long calls(int process) {
   return control->processes[index_of(process)].calls;
 }
 
+std::vector<std::string> take_unmodelled() {
+  Control control("take_unmodelled");
+  const auto names = control->report.take_calls();
+  return {names.begin(), names.end()};
+}
+
 } // namespace cuevent::sim

@@ -12,6 +12,7 @@
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <limits>
 #include <map>
 #include <optional>
@@ -204,6 +205,18 @@ __attribute__((destructor)) void report_calls() {
 } // namespace
 
 } // namespace cuevent::sim
+
+/// cuevent::sim::take_unmodelled() for the plugin of pytest: the names as lines, those that fit. Returns how
+/// many there are.
+extern "C" __attribute__((visibility("default"))) std::size_t cueventTakeUnmodelled(char* text,
+                                                                                    std::size_t room) {
+  const auto names = cuevent::sim::take_unmodelled();
+  std::string lines;
+  for (const std::string& name : names)
+    if (lines.size() + name.size() + 1 < room) lines += name + '\n';
+  if (room > 0) std::memcpy(text, lines.c_str(), lines.size() + 1);
+  return names.size();
+}
 
 extern "C" __attribute__((visibility("default"))) int cueventUnmodelled(const char* function,
                                                                         const void* caller) {

@@ -12,6 +12,7 @@
 #include <sys/auxv.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 #if __has_include(<execinfo.h>)
@@ -107,7 +108,9 @@ bool Report::is_new(std::string_view kind, const std::string& name) {
 }
 
 bool Report::add_call(const char* function, const std::string& what, const void* return_address) {
-  if (!is_new("call", function + (": " + what))) return false;
+  const std::string name = what.empty() ? function : function + (": " + what);
+  if (calls_.size() < most_names) calls_.insert(name);
+  if (!is_new("call", name)) return false;
   write("unmodelled",
         std::string(function) + '\t' + field(what) + '\t' + field(text_of_caller(return_address)));
   return true;
@@ -123,6 +126,8 @@ void Report::add_end(unsigned long long calls) {
     write("driver", driver);
   write("calls", std::to_string(calls));
 }
+
+std::set<std::string> Report::take_calls() { return std::exchange(calls_, {}); }
 
 void Report::write(std::string_view kind, const std::string& fields) {
   if (path_.empty()) return;

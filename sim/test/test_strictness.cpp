@@ -231,6 +231,9 @@ TEST_CASE("a call that is not modelled can be refused, and each name is said onc
       expect(attribute(&value, CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED, 0, 1),
              devices == 1 ? CUDA_ERROR_INVALID_DEVICE : CUDA_ERROR_NOT_SUPPORTED);
       if (value != 7) std::abort();
+      const auto names = sim::take_unmodelled(); // also those that were said before
+      if (names.size() != (devices == 1 ? 1 : 2) || names.back() != "cuMemCreate") std::abort();
+      if (!sim::take_unmodelled().empty()) std::abort();
     }
   });
   CHECK_FALSE(death.aborted);

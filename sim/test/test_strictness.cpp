@@ -209,7 +209,7 @@ TEST_CASE("calling a function that is not modelled ends the program and names it
     Fixture f;
     void* found = nullptr;
     sim::get_proc_address("cuMemCreate", &found, 11020, 0, nullptr);
-    reinterpret_cast<void (*)()>(found)();
+    reinterpret_cast<CUresult (*)()>(found)();
   });
   CHECK(death.aborted);
   CHECK(death.says("cuMemCreate: not modelled"));
@@ -222,11 +222,10 @@ TEST_CASE("a call that is not modelled can be refused, and each name is said onc
     };
     for (const int devices : {1, 2, 2}) {
       Fixture f({.devices = devices, .unmodelled = sim::Unmodelled::error});
-      const auto create =
-          f.cu.find<CUresult (*)(void*, std::size_t, void*, unsigned long long)>("cuMemCreate", 11020);
+      const auto create = f.cu.find<CUresult (*)()>("cuMemCreate", 11020); // the simulator's own type
       const auto attribute = f.cu.find<PFN_cuDeviceGetP2PAttribute_v8000>("cuDeviceGetP2PAttribute", 8000);
       int value = 7;
-      expect(create(nullptr, 0, nullptr, 0), CUDA_ERROR_NOT_SUPPORTED);
+      expect(create(), CUDA_ERROR_NOT_SUPPORTED);
       // What a device refuses is refused as there.
       expect(attribute(&value, CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED, 0, 1),
              devices == 1 ? CUDA_ERROR_INVALID_DEVICE : CUDA_ERROR_NOT_SUPPORTED);

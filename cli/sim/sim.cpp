@@ -5,9 +5,10 @@
 #include "output_file.hpp"
 #include "report/folder.hpp"
 #include "report/printable.hpp"
+#include "signals.hpp"
 #include "sim/sim_report.hpp"
+#include "standard_files.hpp"
 #include "temporary_folder.hpp"
-#include "watch/signals.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -155,14 +156,6 @@ int end_like(int status) {
   sigprocmask(SIG_UNBLOCK, &own, nullptr);
   raise(signal);
   return 128 + signal; // as the first process of a container, which most signals do not end
-}
-
-/// Otherwise a file of this command could become its standard error. The program still finds them closed.
-void fill_closed_descriptors() {
-  int file = 0;
-  while ((file = open("/dev/null", O_RDWR | O_CLOEXEC)) >= 0 && file <= STDERR_FILENO) {
-  }
-  if (file > STDERR_FILENO) close(file);
 }
 
 } // namespace

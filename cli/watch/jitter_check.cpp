@@ -2,11 +2,11 @@
 #include "exit_code.hpp"
 #include "json_text.hpp"
 #include "output_file.hpp"
+#include "signals.hpp"
 #include "watch/jitter.hpp"
 #include "watch/jitter_runs.hpp"
 #include "watch/order_proof.hpp"
 #include "watch/program.hpp"
-#include "watch/signals.hpp"
 
 #include <algorithm>
 #include <map>

@@ -5,7 +5,7 @@
 #include "report/folder.hpp"
 #include "report/printable.hpp"
 #include "report/readable_name.hpp"
-#include "watch/signals.hpp"
+#include "signals.hpp"
 
 #include <algorithm>
 #include <cerrno>

@@ -4,6 +4,8 @@
 #include "json_text.hpp"
 #include "output_file.hpp"
 #include "report/printable.hpp"
+#include "signals.hpp"
+#include "standard_files.hpp"
 #include "watch/ask.hpp"
 #include "watch/explain.hpp"
 #include "watch/jitter.hpp"
@@ -13,7 +15,6 @@
 #include "watch/seen.hpp"
 #include "watch/session.hpp"
 #include "watch/shared_folder.hpp"
-#include "watch/signals.hpp"
 #include "watch/watched_program.hpp"
 
 #include <algorithm>
@@ -21,7 +22,6 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
-#include <fcntl.h>
 #include <optional>
 #include <stdexcept>
 #include <sys/wait.h>
@@ -31,14 +31,6 @@
 namespace cli {
 
 namespace {
-
-/// Otherwise a file of this command could become its standard error. The program still finds them closed.
-void fill_closed_descriptors() {
-  int file = 0;
-  while ((file = open("/dev/null", O_RDWR | O_CLOEXEC)) >= 0 && file <= STDERR_FILENO) {
-  }
-  if (file > STDERR_FILENO) close(file);
-}
 
 int exit_code_of(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
 

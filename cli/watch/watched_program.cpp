@@ -5,9 +5,9 @@
 #include "protocol/jitter_plan.hpp"
 #include "protocol/protocol.hpp"
 #include "report/printable.hpp"
+#include "signals.hpp"
 #include "watch/program.hpp"
 #include "watch/report_folder.hpp"
-#include "watch/signals.hpp"
 
 #include <cerrno>
 #include <cstdint>

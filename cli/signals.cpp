@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "watch/signals.hpp"
+#include "signals.hpp"
 
 #include <cerrno>
 #include <chrono>

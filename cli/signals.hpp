@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The signals that `cuevent watch` gets, in all of its modes, and those with which programs start.
+// The signals of a command that starts a program, and those with which the program starts.
 #pragma once
 
 #include <csignal>

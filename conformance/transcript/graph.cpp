@@ -460,9 +460,9 @@ void captured(Lab& lab) {
 
 // A graph of three empty nodes.
 struct Three {
-  explicit Three(Lab& lab) : lab(lab), graph(lab) {
-    for (CUgraphNode& node : nodes)
-      lab.must(lab.cu.GraphAddEmptyNode(&node, graph, nullptr, 0), "add");
+  explicit Three(Lab& owner) : lab(owner), graph(owner) {
+    for (CUgraphNode& each : nodes)
+      lab.must(lab.cu.GraphAddEmptyNode(&each, graph, nullptr, 0), "add");
   }
   using Edges = std::vector<std::pair<int, int>>;
   CUresult add(const Edges& edges) { return change(lab.cu.GraphAddDependencies, edges); }

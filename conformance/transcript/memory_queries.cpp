@@ -413,7 +413,7 @@ void pairs(Lab& lab) {
 
 // The numbers of the device of the transcript.
 struct Bus {
-  explicit Bus(Lab& lab) : lab(lab) {
+  explicit Bus(Lab& owner) : lab(owner) {
     char id[32] = {};
     lab.must(lab.cu.DeviceGetPCIBusId(id, sizeof id, lab.device), "cuDeviceGetPCIBusId");
     std::sscanf(id, "%x:%x:%x", &domain, &bus, &device);

@@ -70,16 +70,16 @@ bool may_wait_long(const ThreadSlot& slot, std::uint64_t begun) {
 
 /// The thread stays in its call while its frames are read: see `withdraw_python_frames`.
 std::uint32_t python_stack_of(const ThreadSlot& slot, Looker::Offer& offer) {
-  const PythonState state = offer.state.load(std::memory_order_acquire);
+  const PythonState python = offer.state.load(std::memory_order_acquire);
   const std::uint64_t begun = slot.begun;
-  if (state == nullptr || slot.inside.load(std::memory_order_acquire) == 0 || !may_wait_long(slot, begun) ||
+  if (python == nullptr || slot.inside.load(std::memory_order_acquire) == 0 || !may_wait_long(slot, begun) ||
       python_is_ending())
     return 0;
   offer.taken.store(1, std::memory_order_seq_cst);
   std::uint32_t stack = 0;
   if (slot.inside.load(std::memory_order_seq_cst) != 0 && slot.begun == begun &&
-      offer.state.load(std::memory_order_acquire) == state)
-    stack = python_stack_number(state);
+      offer.state.load(std::memory_order_acquire) == python)
+    stack = python_stack_number(python);
   offer.taken.store(0, std::memory_order_release);
   return stack;
 }

@@ -74,9 +74,9 @@ public:
   void add_string(const void* string) {
     constexpr std::size_t longest = 500;
     if (string == nullptr) return;
-    const auto state = read<std::uint32_t>(string, string_state); // 2 bits, the width in 3, and others
-    const std::size_t width = state >> 2 & 7;
-    const bool is_compact = (state >> 5 & 1) != 0, is_ascii = (state >> 6 & 1) != 0;
+    const auto kind = read<std::uint32_t>(string, string_state); // 2 bits, the width in 3, and others
+    const std::size_t width = kind >> 2 & 7;
+    const bool is_compact = (kind >> 5 & 1) != 0, is_ascii = (kind >> 6 & 1) != 0;
     if (!is_compact || (width != 1 && width != 2 && width != 4)) return add('?');
     const auto length = read<std::size_t>(string, string_length);
     const char* letters =
@@ -144,8 +144,8 @@ int line_of(const void* frame, const void* code) {
 
 /// Innermost first.
 template <class Visit>
-void for_each_frame(PythonState state, const Visit& visit) {
-  const void* frame = read(state, python().layout->frame_of_thread);
+void for_each_frame(PythonState thread, const Visit& visit) {
+  const void* frame = read(thread, python().layout->frame_of_thread);
   if (python().layout->frame_of_c_frame != none) frame = read(frame, python().layout->frame_of_c_frame);
   for (unsigned i = 0; frame != nullptr && i < 100; frame = read(frame, python().layout->previous), ++i) {
     if (python().layout->owner != none && read<std::uint8_t>(frame, python().layout->owner) == owned_by_c)
@@ -181,10 +181,10 @@ PythonState python_state_of_this_thread() {
   return python().interpreter == nullptr ? nullptr : python().state_of_this_thread();
 }
 
-std::uint64_t python_place(PythonState state) {
+std::uint64_t python_place(PythonState thread) {
   std::uint64_t hash = 1;
   const auto add = [&](std::uint64_t word) { hash = (hash ^ word) * 0x9E37'79B9'7F4A'7C15U; };
-  for_each_frame(state, [&](const void* frame, const void* code) {
+  for_each_frame(thread, [&](const void* frame, const void* code) {
     add(reinterpret_cast<std::uintptr_t>(code));
     // Another function may lie where one lay that is gone.
     add(read<std::uintptr_t>(code, python().layout->name) +
@@ -195,10 +195,10 @@ std::uint64_t python_place(PythonState state) {
   return hash;
 }
 
-std::size_t python_frames(PythonState state, char* text, std::size_t room) {
-  if (python().interpreter == nullptr || state == nullptr) return 0;
+std::size_t python_frames(PythonState thread, char* text, std::size_t room) {
+  if (python().interpreter == nullptr || thread == nullptr) return 0;
   Writer to(text, room);
-  for_each_frame(state, [&](const void* frame, const void* code) {
+  for_each_frame(thread, [&](const void* frame, const void* code) {
     to.add("  File \"");
     to.add_string(read(code, python().layout->file));
     to.add("\", line ");

@@ -33,10 +33,10 @@ void forget_python(const link_map& map);
 
 /// Writes lines `  File "train.py", line 12 in step`, innermost first. Returns their length; 0 if there
 /// are none. The thread of this state must not run Python meanwhile.
-std::size_t python_frames(PythonState state, char* text, std::size_t room);
+std::size_t python_frames(PythonState thread, char* text, std::size_t room);
 
 /// A number that stands for these frames and their lines.
-std::uint64_t python_place(PythonState state);
+std::uint64_t python_place(PythonState thread);
 
 /// Whether the interpreter may be freeing the states of its other threads.
 bool python_is_ending();

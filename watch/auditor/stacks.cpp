@@ -99,9 +99,9 @@ Content content_of(const CachedStack& stack) {
   return content;
 }
 
-void add_python_frames(Content& content, PythonState state) {
+void add_python_frames(Content& content, PythonState thread) {
   auto* const text = reinterpret_cast<char*>(content.words + content.count);
-  std::size_t length = python_frames(state, text, text_limit);
+  std::size_t length = python_frames(thread, text, text_limit);
   while (length % 8 != 0)
     text[length++] = '\0';
   content.count += static_cast<std::uint32_t>(length / 8);
@@ -174,13 +174,13 @@ CachedStack* stacks_of_slot(std::uint32_t slot) {
 std::uint32_t stack_number(Thread& thread, std::uintptr_t address, std::uintptr_t above, bool with_python) {
   if (thread.stacks == nullptr) return 0;
   CachedStack& stack = stack_of(thread, address, above);
-  PythonState const state = with_python ? python_state_of_this_thread() : nullptr;
-  if (state != nullptr) { // the same native frames may be in other Python functions now
-    const std::uint64_t place = python_place(state);
+  PythonState const python = with_python ? python_state_of_this_thread() : nullptr;
+  if (python != nullptr) { // the same native frames may be in other Python functions now
+    const std::uint64_t place = python_place(python);
     PythonPlace& known = stack.in_python[(place >> 40) % places_per_stack];
     if (known.number != 0 && known.place == place) return known.number;
     Content content = content_of(stack);
-    add_python_frames(content, state);
+    add_python_frames(content, python);
     known = {place, intern(content)};
     return known.number;
   }
@@ -188,10 +188,10 @@ std::uint32_t stack_number(Thread& thread, std::uintptr_t address, std::uintptr_
   return stack.number;
 }
 
-std::uint32_t python_stack_number(PythonState state) {
+std::uint32_t python_stack_number(PythonState thread) {
   Content content;
   content.add(0);
-  add_python_frames(content, state);
+  add_python_frames(content, thread);
   return content.words[0] == 0 ? 0 : intern(content);
 }
 

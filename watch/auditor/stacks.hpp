@@ -18,6 +18,6 @@ CachedStack* stacks_of_slot(std::uint32_t slot);
                                         bool with_python);
 
 /// The number of a stack of the Python frames of a thread alone. 0 if it has none.
-std::uint32_t python_stack_number(PythonState state);
+std::uint32_t python_stack_number(PythonState thread);
 
 } // namespace watch

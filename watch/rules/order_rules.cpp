@@ -61,11 +61,11 @@ private:
   std::map<std::pair<std::uint32_t, std::uint32_t>, unsigned> seen_; // pairs of stacks
 
   // Of the call under way:
+  Call call_; // with its place, and the stream that it uses without naming it
   std::vector<Part> parts_;
   Used used_;
   Allocation freed_;
   OrderEffects effects_;
-  HoldPlace place_ = {};
 };
 
 std::shared_ptr<Capture> OrderRules::capture_of(const Call& call) const {
@@ -81,16 +81,17 @@ void OrderRules::before(const Call& call) {
   parts_ = memory_.parts_of_next_call(call.thread);
   used_ = {};
   effects_ = {};
-  place_ = {};
   if (!call.succeeded()) {
     memory_.freed_by_next_call(call.thread);
     return;
   }
+  call_ = call;
+  if (call.verb() == Verb::copy) call_.stream_handle = (call.marks & per_thread) != 0 ? 2 : 1;
   if (const auto place = std::ranges::find(parts_, MemoryPart::place, &Part::kind); place != parts_.end()) {
-    place_ = {static_cast<std::uint32_t>(place->words[0]), static_cast<std::uint32_t>(place->words[1])};
+    call_.place = {static_cast<std::uint32_t>(place->words[0]), static_cast<std::uint32_t>(place->words[1])};
     parts_.erase(place); // what is left tells the use of memory
   }
-  prepare(call);
+  prepare(call_);
 }
 
 void OrderRules::prepare(const Call& call) {
@@ -161,25 +162,22 @@ void OrderRules::after(const Call& call) {
       return world_.order().next(*stream);
     });
   if (!call.is_of_the_program() || !call.succeeded()) return;
-  Call placed = call;
-  placed.place = place_;
   switch (call.verb()) {
   case Verb::work:
-    return check_work(placed);
+    return check_work(call_);
   case Verb::copy:
-    placed.stream_handle = (call.marks & per_thread) != 0 ? 2 : 1;
-    return check(placed, used_);
+    return check(call_, used_);
   case Verb::graph_launch:
-    if (!capture_of(call)) check(placed, used_);
+    if (!capture_of(call)) check(call_, used_);
     return;
   case Verb::value_write:
     if (const auto capture = capture_of(call)) graphs_.captured(capture).used.HostEffects::add(effects_);
     return;
   case Verb::memory_free:
-    if (!effects_.waits_for_device) check_free(placed);
+    if (!effects_.waits_for_device) check_free(call_);
     return;
   default:
-    return check_graph(graphs_.see(placed, parts_, [&] { return use_of(placed); }));
+    return check_graph(graphs_.see(call_, parts_, [&] { return use_of(call_); }));
   }
 }
 

@@ -3,6 +3,9 @@
 #include "rules/order_rules.hpp"
 #include "written_calls.hpp"
 
+#include <algorithm>
+#include <iterator>
+
 using watch::MemoryPart;
 
 namespace {
@@ -59,6 +62,50 @@ TEST_CASE("a fill or a copy without a stream uses memory, of rows and boxes too"
     process.see(call, {});
     CHECK(process.end().find("unordered-copies") == 0);
   }
+}
+
+TEST_CASE("a fill without a stream is named with the legacy stream, also as the earlier one", "[order]") {
+  Ordered process;
+  process.see(MemoryPart::written, {memory, 512, 1});
+  process.see(MemoryPart::read, {other, 512, 1}); // of the device, so the call returns at once
+  process.see("cuMemcpyDtoD_v2", {});
+  process.set(memory, first);
+  CHECK(process.end() == "unordered-copies 1: a memset on stream 0x10 overwrites memory that a copy on the "
+                         "legacy stream of context 0x400 writes, and nothing orders the two; the other one "
+                         "was submitted here; the memory was allocated here");
+}
+
+TEST_CASE("both calls of a finding have the places at which they can be held", "[order]") {
+  watch::World world;
+  std::vector<watch::HoldPlace> places;
+  world.add(watch::order_rules(world,
+                               [&](const watch::Finding& finding) {
+                                 places = {finding.earlier.front().call.place, finding.call.place};
+                               },
+                               {}));
+  const auto part = [&](MemoryPart kind, std::uint64_t one, std::uint64_t two, std::uint64_t three) {
+    watch::CallData data{};
+    data.entry = watch::memory_entry;
+    data.count = 4;
+    data.thread = 1;
+    const std::uint64_t words[] = {static_cast<std::uint64_t>(kind), one, two, three};
+    std::copy(std::begin(words), std::end(words), data.words);
+    world.see(watch::decoded(data));
+  };
+  const auto set = [&](std::uint64_t stream, std::uint64_t number, std::uint64_t submission) {
+    part(MemoryPart::place, number, submission, 0);
+    part(MemoryPart::written, memory, 512, 1);
+    world.see(call_of("cuMemsetD8Async", {stream}, 0x400));
+  };
+  for (const std::uint64_t stream : {first, second})
+    world.see(call_of("cuStreamCreate", {stream, CU_STREAM_NON_BLOCKING}, 0x400));
+  part(MemoryPart::allocated, memory, 4096, 0);
+  world.see(call_of("cuMemAlloc_v2", {}, 0x400));
+  set(first, 0, 7);
+  set(second, 1, 9);
+  REQUIRE(places.size() == 2);
+  CHECK((places[0].stream == 0 && places[0].submission == 7));
+  CHECK((places[1].stream == 1 && places[1].submission == 9));
 }
 
 TEST_CASE("values order streams, whatever version of the functions writes and waits", "[order]") {

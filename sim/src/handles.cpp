@@ -11,6 +11,7 @@ namespace cuevent::sim {
 namespace {
 
 constexpr std::size_t histories_kept = 100'000;
+constexpr std::size_t history_room = 120;         // for those that take the place of an older one
 constexpr std::size_t handles_to_choose_from = 8; // few, so that short programs see the same handle again
 constexpr std::uintptr_t stride = 64; // like an allocation; leaves room to notice misaligned pointers
 
@@ -124,7 +125,9 @@ void Handles::remove(Object& object, const std::string& how) {
   const auto handle = object.handle;
   object.history.append(", ").append(how);
   if (dead_order_.size() < histories_kept) {
-    dead_.emplace(handle, object.history);
+    std::string& kept = dead_[handle];
+    kept.reserve(history_room);
+    kept.assign(object.history);
   } else {
     // Reuses the memory of the oldest history, so that a long run needs no more memory.
     auto entry = dead_.extract(dead_order_.front());

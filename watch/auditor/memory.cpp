@@ -107,7 +107,7 @@ private:
 class Words {
 public:
   Words(const Told& told, MemoryPart part, const Bounds& bounds)
-      : told_(told), bounds_(bounds), record_(part_of(told, part)) {}
+      : bounds_(bounds), record_(part_of(told, part)) {}
   void add(const void* at) {
     std::uint64_t word = 0;
     std::memcpy(&word, at, sizeof word);
@@ -118,12 +118,11 @@ public:
   void finish() {
     if (count_ == 0) return;
     watch::record(record_);
-    count_ = 0;
-    record_ = part_of(told_, static_cast<MemoryPart>(record_.words[0]));
+    for (; count_ != 0; --count_)
+      record_.words[count_] = 0;
   }
 
 private:
-  const Told& told_;
   const Bounds& bounds_;
   CallData record_;
   unsigned count_ = 0;

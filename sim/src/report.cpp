@@ -143,10 +143,11 @@ void Report::write(std::string_view kind, const std::string& fields) {
 }
 
 std::string text_of_caller(const void* return_address) {
+  if (return_address == nullptr) return {};
   const char* const code =
       static_cast<const char*>(return_address) - 1; // the call may be the function's last
   Dl_info found{};
-  if (return_address == nullptr || dladdr(code, &found) == 0 || found.dli_fname == nullptr) return {};
+  if (dladdr(code, &found) == 0 || found.dli_fname == nullptr) return {};
   std::string_view library = found.dli_fname;
   library.remove_prefix(library.rfind('/') + 1);
   if (found.dli_sname != nullptr) return std::string(found.dli_sname) + " in " + std::string(library);

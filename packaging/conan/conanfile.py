@@ -88,7 +88,7 @@ class Cuevent(ConanFile):
             simulator.set_property("pkg_config_name", "cuevent-sim")
             simulator.libs = ["cuevent-sim"]
             simulator.libdirs = ["lib/cuevent/sim"]
-            simulator.system_libs = ["pthread"]
+            simulator.system_libs = ["dl", "pthread"]
         for component in self.cpp_info.components.values():
             if headers not in ("", "/usr/include"):
                 component.includedirs.append(headers)

@@ -57,14 +57,15 @@ TEST_CASE("a newer driver has functions that came later, and models none of them
   CHECK(version == 13050);
   OK(sim::get_proc_address("cuGraphGetId", &found, 13010, 0, &status));
   CHECK(status == CU_GET_PROC_ADDRESS_SUCCESS);
-  CHECK(death_of([&] { reinterpret_cast<void (*)()>(found)(); }).says("cuGraphGetId: not modelled"));
+  CHECK(death_of([&] { reinterpret_cast<CUresult (*)()>(found)(); }).says("cuGraphGetId: not modelled"));
   CHECK(sim::get_proc_address("cuGraphGetId", &found, 13000, 0, &status) == CUDA_SUCCESS);
   CHECK(status == CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT);
   OK(sim::get_proc_address("cuLaunchHostFunc", &found, 13000, 0, &status));
   CHECK(found == newer); // the version of CUDA 10, which is modelled
   OK(sim::get_proc_address("cuLaunchHostFunc", &found, 13010, 0, &status));
   CHECK(found != newer);
-  CHECK(death_of([&] { reinterpret_cast<void (*)()>(found)(); }).says("cuLaunchHostFunc_v2: not modelled"));
+  CHECK(
+      death_of([&] { reinterpret_cast<CUresult (*)()>(found)(); }).says("cuLaunchHostFunc_v2: not modelled"));
   CHECK(sim::get_proc_address("cuEventRecord", &found, 13051, 0, &status) == CUDA_ERROR_INVALID_VALUE);
 }
 
@@ -115,7 +116,7 @@ TEST_CASE("a function that is not modelled is found, and aborts with its name an
   OK(sim::get_proc_address("cuMemCreate", &create, 12000, 0, &status));
   CHECK(status == CU_GET_PROC_ADDRESS_SUCCESS);
   REQUIRE(create != nullptr);
-  const Death death = death_of([&] { reinterpret_cast<void (*)()>(create)(); });
+  const Death death = death_of([&] { reinterpret_cast<CUresult (*)()>(create)(); });
   CHECK(death.aborted);
   CHECK(death.says("cuMemCreate: not modelled"));
   CHECK(death.says("modelled.txt"));

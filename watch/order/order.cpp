@@ -119,7 +119,7 @@ bool Order::has_open_holds(const Past* past) const {
                                         [this](const Point& hold) { return !is_known_by_host(hold); });
 }
 
-/// Takes over what a submission to the stream would wait for now. Returns whether other streams had news.
+/// Takes over what the next submission to the stream waits for. Returns whether other streams had news.
 bool Order::take_news(std::uint32_t number, std::shared_ptr<Past>& past) const {
   const Stream& stream = streams_[number];
   bool has_news = false;

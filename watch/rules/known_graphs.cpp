@@ -43,7 +43,7 @@ GraphWork* KnownGraphs::see(const Call& call, const std::vector<Part>& parts,
     add_node(call, parts, use);
     break;
   case Verb::exec_change:
-    change_exec(call, use());
+    change_exec(call, use);
     break;
   case Verb::graph_change:
     change_edges(call, parts);
@@ -65,9 +65,9 @@ void KnownGraphs::end_capture(const Call& call) {
   const GraphState* const graph = world_.graph(call.made_graph);
   if (graph == nullptr || !graph->capture) return;
   graphs_.erase(call.made_graph);
-  const auto in = captures_.extract(graph->capture);
-  if (in.empty() || graph->capture->into_graph) return;
-  const auto work = std::make_shared<GraphWork>(std::move(in.mapped()));
+  auto in = captures_.extract(graph->capture); // empty if no work of the graph uses memory
+  if (graph->capture->into_graph) return;
+  const auto work = std::make_shared<GraphWork>(in.empty() ? GraphWork() : std::move(in.mapped()));
   work->is_known = graph->capture->is_known;
   work->used.drop_repeated();
   graphs_[call.made_graph] = work;
@@ -110,12 +110,12 @@ void KnownGraphs::add_node(const Call& call, const std::vector<Part>& parts,
   work.add_node(call.node, use(), after);
 }
 
-void KnownGraphs::change_exec(const Call& call, const Used& used) {
+void KnownGraphs::change_exec(const Call& call, const std::function<Used()>& use) {
   const auto exec = execs_.find(call.exec);
   if (exec == execs_.end()) return;
   if (exec->second.use_count() > 1) exec->second = std::make_shared<GraphWork>(*exec->second);
   const bool enables = call.work() == Work::any; // or disables: not modelled
-  if (enables || !exec->second->change_node(call.node, used)) execs_.erase(exec);
+  if (enables || !exec->second->change_node(call.node, use())) execs_.erase(exec);
 }
 
 void KnownGraphs::change_edges(const Call& call, const std::vector<Part>& parts) {

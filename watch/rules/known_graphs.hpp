@@ -28,7 +28,7 @@ private:
   void clone(const Call& call);
   GraphWork* instantiate(const Call& call);
   void add_node(const Call& call, const std::vector<Part>& parts, const std::function<Used()>& use);
-  void change_exec(const Call& call, const Used& used);
+  void change_exec(const Call& call, const std::function<Used()>& use);
   void change_edges(const Call& call, const std::vector<Part>& parts);
   void change_node(const Call& call, const Used& used);
 

@@ -64,6 +64,7 @@ private:
   Call call_; // with its place, and the stream that it uses without naming it
   std::vector<Part> parts_;
   Used used_;
+  const Used* launched_ = nullptr; // by the graph that is launched, if that is known
   Allocation freed_;
   OrderEffects effects_;
 };
@@ -80,6 +81,7 @@ void OrderRules::before(const Call& call) {
   if (!call.is_of_the_program()) return;
   parts_ = memory_.parts_of_next_call(call.thread);
   used_ = {};
+  launched_ = nullptr;
   effects_ = {};
   if (!call.succeeded()) {
     memory_.freed_by_next_call(call.thread);
@@ -138,7 +140,7 @@ void OrderRules::prepare_launch(const Call& call) {
   if (capture_of(call)) return;
   const GraphWork* const work = graphs_.launched(call.exec);
   if (work == nullptr && options_.blind != nullptr) ++options_.blind->launches;
-  if (work != nullptr) used_ = work->used;
+  if (work != nullptr) launched_ = &work->used;
   static_cast<HostEffects&>(effects_) = work != nullptr ? work->used : unknown_effects;
 }
 
@@ -168,7 +170,7 @@ void OrderRules::after(const Call& call) {
   case Verb::copy:
     return check(call_, used_);
   case Verb::graph_launch:
-    if (!capture_of(call)) check(call_, used_);
+    if (launched_ != nullptr) check(call_, *launched_);
     return;
   case Verb::value_write:
     if (const auto capture = capture_of(call)) graphs_.captured(capture).used.HostEffects::add(effects_);

@@ -181,6 +181,20 @@ TEST_CASE("a graph is not known if a node of another kind is added", "[order]") 
   CHECK(process.end().empty());
 }
 
+TEST_CASE("a captured graph without work is known, and orders nothing", "[order]") {
+  constexpr std::uint64_t event = 0x60, graph = 0x70, exec = 0x80;
+  Ordered process;
+  process.see("cuEventCreate", {event, CU_EVENT_DISABLE_TIMING});
+  process.see("cuStreamBeginCapture_v2", {third, CU_STREAM_CAPTURE_MODE_RELAXED});
+  process.see("cuEventRecord", {event, third});
+  process.see("cuStreamEndCapture", {third, graph});
+  process.see("cuGraphInstantiateWithFlags", {exec, graph, 0});
+  process.set(memory, first);
+  process.see("cuGraphLaunch", {exec, second, 1});
+  process.set(memory, second);
+  CHECK(process.end().find("unordered-copies") == 0);
+}
+
 TEST_CASE("branches of a capture are not compared if their dependencies were set", "[order]") {
   for (const bool is_set : {false, true}) {
     Ordered process;

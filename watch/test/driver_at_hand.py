@@ -33,6 +33,9 @@ def real_driver():
 
 
 LIBCUDA, DEVICES = real_driver() if IS_REAL else (str(pathlib.Path(sys.argv[-1]).resolve()), 2)
+# A real driver does not start in a second namespace, nor after its library was unloaded, nor in a child whose
+# parent was inside of it.
+SIMULATED_WAYS = ("dlmopen", "dlclose", "fork")
 # The programs are linked with the simulated driver. The loader finds the real one first.
 ENVIRONMENT = dict(os.environ, LD_LIBRARY_PATH=os.path.dirname(LIBCUDA)) if IS_REAL else dict(os.environ)
 # Every other part of a test takes another device first.

@@ -112,24 +112,26 @@ MISTAKE("deadlock", deadlock, "each stream waits for what the other one does beh
   hang.finish(behind);
 }
 
-MISTAKE("no_signal", closed_gate, "nobody writes the value that a stream waits for") {
-  Hang hang(gpu, corrected);
+/// Closes the gate unless the program is corrected, and submits a step behind it. Returns the event of its
+/// end.
+CUevent step_behind_gate(Hang& hang) {
   hang.words[0] = hang.hangs ? 0 : 1;
   hang.wait(hang.a, 0);
   hang.launch("step", hang.a);
   const CUevent done = hang.event();
   expect(cuEventRecord(done, hang.a));
-  expect(cuEventSynchronize(done));
+  return done;
+}
+
+MISTAKE("no_signal", closed_gate, "nobody writes the value that a stream waits for") {
+  Hang hang(gpu, corrected);
+  expect(cuEventSynchronize(step_behind_gate(hang)));
   hang.finish(hang.a);
 }
 
 MISTAKE("no_signal", polling, "the program asks again and again, and never waits") {
   Hang hang(gpu, corrected);
-  hang.words[0] = hang.hangs ? 0 : 1;
-  hang.wait(hang.a, 0);
-  hang.launch("step", hang.a);
-  const CUevent done = hang.event();
-  expect(cuEventRecord(done, hang.a));
+  const CUevent done = step_behind_gate(hang);
   while (cuEventQuery(done) == CUDA_ERROR_NOT_READY) {
   }
   hang.finish(hang.a);

@@ -37,7 +37,7 @@ void fork_now() {
 } // namespace
 
 int main(int argc, char** argv) {
-  alarm(60); // a device may hang in some of the mistakes
+  alarm(30); // a device may hang in some of the mistakes
   bool corrected = false, found = false;
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];

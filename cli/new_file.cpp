@@ -40,7 +40,8 @@ void remove_left_behind(int folder, const std::string& beginning) {
 
 /// Other handlers stay: such a command returns from what it does, and removes its files itself.
 void on_end(void (*handler)(int)) {
-  for (const int number : {SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGTERM, SIGXCPU, SIGXFSZ}) {
+  for (const int number :
+       {SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGTERM, SIGXCPU, SIGXFSZ, SIGUSR1, SIGUSR2, SIGALRM}) {
     struct sigaction action {
     }, old{};
     action.sa_handler = handler;
@@ -53,7 +54,7 @@ void on_end(void (*handler)(int)) {
 
 } // namespace
 
-NewFile::NewFile(int folder, std::string name) : folder_(folder), name_(std::move(name)) {
+NewFile::NewFile(int folder, std::string name, mode_t mode) : folder_(folder), name_(std::move(name)) {
   const int flags = O_WRONLY | O_CLOEXEC;
   const auto take = [&](int opened) {
     if (opened < 0) return false;
@@ -62,9 +63,9 @@ NewFile::NewFile(int folder, std::string name) : folder_(folder), name_(std::mov
     return true;
   };
   // A file without a name gets one through /proc.
-  if (access("/proc/self/fd", X_OK) == 0 && take(openat(folder, ".", flags | O_TMPFILE, 0666))) return;
+  if (access("/proc/self/fd", X_OK) == 0 && take(openat(folder, ".", flags | O_TMPFILE, mode))) return;
   const auto make = [&](const char* part) {
-    if (!take(openat(folder, part, flags | O_CREAT | O_EXCL | O_NOFOLLOW, 0666))) return false;
+    if (!take(openat(folder, part, flags | O_CREAT | O_EXCL | O_NOFOLLOW, mode))) return false;
     struct stat status {};
     if (fstat(file_.number(), &status) != 0 || status.st_nlink != 0) return true;
     errno = EEXIST; // another command has removed it before it was locked

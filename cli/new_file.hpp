@@ -5,13 +5,15 @@
 #include "report/folder.hpp"
 
 #include <string>
+#include <sys/types.h>
 
 namespace cli {
 
 class NewFile {
 public:
-  /// In the folder of this descriptor, which stays open. Throws std::system_error.
-  NewFile(int folder, std::string name);
+  /// In the folder of this descriptor, which stays open. The umask takes from the mode.
+  /// Throws std::system_error.
+  NewFile(int folder, std::string name, mode_t mode = 0666);
   NewFile(const NewFile&) = delete;
   NewFile& operator=(const NewFile&) = delete;
   ~NewFile();

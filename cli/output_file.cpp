@@ -5,6 +5,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <system_error>
 #include <unistd.h>
 #include <utility>
@@ -20,6 +21,30 @@ int write_all(int file, std::string_view content) {
     if (written > 0) content.remove_prefix(static_cast<std::size_t>(written));
   }
   return 0;
+}
+
+/// Who could not read the old file cannot read the new one, not even while it is written.
+mode_t first_mode(const struct stat& old) {
+  if (!S_ISREG(old.st_mode)) return 0666;
+  if (old.st_uid == geteuid()) return 0600;
+  return (old.st_mode & S_IROTH) != 0 ? 0644 : 0600; // the group of another user's file is not known here
+}
+
+/// Then the mode says nothing about the group: it has the most that any entry of the list allows instead.
+bool has_access_list(const watch::OutputPlace& place) {
+  const watch::OpenFile old(
+      openat(place.folder.number(), place.name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  return !old.is_open() || fgetxattr(old.number(), "system.posix_acl_access", nullptr, 0) > 0;
+}
+
+/// The mode and the group of an old file of this user.
+void keep_access(int file, const watch::OutputPlace& place, const struct stat& old) {
+  struct stat now {};
+  mode_t mode = old.st_mode & 0777;
+  const bool is_given = fchown(file, static_cast<uid_t>(-1), old.st_gid) == 0;
+  const bool is_other_group = !is_given && (fstat(file, &now) != 0 || now.st_gid != old.st_gid);
+  if (is_other_group || has_access_list(place)) mode &= 0707u | (mode & 07u) << 3; // no more than all others
+  fchmod(file, mode);
 }
 
 watch::OutputPlace place_of(const std::string& path, watch::Links links) {
@@ -56,13 +81,11 @@ void OutputFile::make() {
   const bool replaces = fstatat(place_.folder.number(), place_.name.c_str(), &old, AT_SYMLINK_NOFOLLOW) == 0;
   if (replaces && S_ISDIR(old.st_mode)) fail(EISDIR);
   try {
-    file_.emplace(place_.folder.number(), place_.name);
+    file_.emplace(place_.folder.number(), place_.name, first_mode(old));
   } catch (const std::system_error& error) {
     fail(error.code().value());
   }
-  // Who could not read the old file cannot read the new one.
-  if (replaces && S_ISREG(old.st_mode) && old.st_uid == geteuid())
-    fchmod(file_->descriptor(), old.st_mode & 0777);
+  if (S_ISREG(old.st_mode) && old.st_uid == geteuid()) keep_access(file_->descriptor(), place_, old);
 }
 
 void OutputFile::fail(int error) const {

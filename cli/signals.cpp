@@ -24,7 +24,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr int changed[] = {SIGCHLD, SIGPIPE, SIGXFSZ, SIGUSR1, SIGTERM, SIGHUP, SIGINT, SIGQUIT};
+constexpr int changed[] = {SIGCHLD, SIGPIPE, SIGXFSZ, SIGUSR1, SIGUSR2, SIGTERM, SIGHUP, SIGINT, SIGQUIT};
 struct sigaction inherited[std::size(changed)]; // as this command was started with
 
 void handle(int number, void (*handler)(int)) {
@@ -74,6 +74,9 @@ void handle_signals(Interrupt interrupt, Reports reports) {
   if (reports == Reports::on_signal) handle(SIGUSR1, [](int) { Requested::report = 1; });
   for (const int number : {SIGTERM, SIGHUP})
     handle(number, on_end);
+  // Those mean what the program makes of them: a batch system sends them to all processes of a job.
+  if (reports == Reports::none) handle(SIGUSR1, [](int number) { Requested::end = number; });
+  handle(SIGUSR2, [](int number) { Requested::end = number; });
   for (const int number : {SIGINT, SIGQUIT})
     handle(number, interrupt == Interrupt::command ? +on_end : +on_interrupt);
 }

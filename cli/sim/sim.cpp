@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "sim/sim.hpp"
 
+#include "core/name_text.hpp"
 #include "exit_code.hpp"
 #include "output_file.hpp"
+#include "program_arguments.hpp"
 #include "report/folder.hpp"
 #include "report/printable.hpp"
 #include "signals.hpp"
@@ -35,6 +37,7 @@ namespace fs = std::filesystem;
 constexpr char report_variable[] = "CUEVENT_SIM_REPORT";
 constexpr std::size_t most_printed = 20; // names; the file has all
 constexpr off_t most_read = 4 << 20;     // the simulator writes less
+constexpr off_t most_written = 1 << 20;  // as in sim/src/report.cpp
 
 /// Of the build folder that this command is in, or as far from the command as in the installation, which may
 /// have been moved.
@@ -65,24 +68,35 @@ public:
   Lines() {
     if (const char* const named = std::getenv(report_variable); named != nullptr && *named != '\0') {
       path_ = fs::absolute(named); // of the user, or of a `cuevent sim` around this one
-      struct stat status {};
-      if (lstat(path_.c_str(), &status) == 0) begin_ = status.st_size;
     } else {
       folder_.emplace("cuevent-sim-");
       path_ = folder_->path + "/report";
     }
+    // Opened now: the program may remove it, and what is wrong with it is found before the program starts.
+    file_ =
+        watch::OpenFile(open(path_.c_str(), O_RDONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
+    struct stat status {};
+    if (!file_.is_open() || fstat(file_.number(), &status) != 0)
+      throw std::runtime_error(path_ + ": " + std::strerror(errno));
+    if (!S_ISREG(status.st_mode) || status.st_uid != geteuid() || status.st_nlink != 1)
+      throw std::runtime_error(path_ + ": not a file of this user without other names");
+    begin_ = status.st_size;
   }
   const std::string& path() const { return path_; }
+
+  /// Whether there was no room for a line, or the program has taken the file away.
+  bool is_incomplete() const {
+    struct stat status {};
+    return fstat(file_.number(), &status) != 0 || status.st_size >= most_written || status.st_nlink == 0;
+  }
 
   /// What has been written since.
   std::string read() const {
     std::string text;
-    if (access(path_.c_str(), F_OK) != 0) return text; // no process has loaded the simulator
-    const watch::OpenFile file = watch::open_input(path_);
     struct stat status {};
-    if (fstat(file.number(), &status) != 0 || status.st_size <= begin_) return text;
+    if (fstat(file_.number(), &status) != 0 || status.st_size <= begin_) return text;
     text.resize(static_cast<std::size_t>(std::min(status.st_size - begin_, most_read)));
-    const ssize_t length = pread(file.number(), text.data(), text.size(), begin_);
+    const ssize_t length = pread(file_.number(), text.data(), text.size(), begin_);
     text.resize(length > 0 ? static_cast<std::size_t>(length) : 0);
     return text;
   }
@@ -90,15 +104,13 @@ public:
 private:
   std::optional<TemporaryFolder> folder_;
   std::string path_;
+  watch::OpenFile file_;
   off_t begin_ = 0;
 };
 
 /// Returns the process. If the program cannot be started, says why and returns the exit code in `failed`.
 pid_t start(const SimOptions& options, const fs::path& folder, const std::string& lines, int& failed) {
-  std::vector<char*> arguments;
-  for (const std::string& argument : options.program)
-    arguments.push_back(const_cast<char*>(argument.c_str())); // execvp does not change them
-  arguments.push_back(nullptr);
+  const std::vector<char*> arguments = arguments_of(options.program);
   const std::string libraries = library_path(folder), driver = folder / "libcuda.so.1";
   int ends[2]; // the new program closes the second one
   if (pipe2(ends, O_CLOEXEC) != 0) throw std::runtime_error(std::string("pipe: ") + std::strerror(errno));
@@ -175,13 +187,16 @@ int simulate(const SimOptions& options) {
     if (failed != 0) return failed;
     status = wait_for(child);
     report = SimReport(lines.read());
+    if (lines.is_incomplete())
+      watch::print_text("cuevent sim: " + lines.path() +
+                        ": the file is full or was removed, so what follows may not be all\n");
   }
   if (const std::string names = report.names_text(most_printed); !names.empty())
     watch::print_text("cuevent sim: " + names);
   watch::print_text("cuevent sim: " + report.processes_text());
   if (file) {
     try {
-      file->write(report.names_text(~std::size_t{0}) + report.processes_text());
+      file->write(cuevent::printable_lines(report.names_text(~std::size_t{0}) + report.processes_text()));
       file->finish();
     } catch (const OutputError& error) { // the exit code stays the program's
       watch::print_text(std::string("cuevent sim: ") + error.what() + '\n');

@@ -40,14 +40,14 @@ void SimReport::add(std::string_view line) {
     line.remove_prefix(std::min(end + 1, line.size()));
   }
   const auto& [kind, process, program, name, what, caller] = fields;
-  if (process.empty() || processes_.size() > most_names || asked_.size() > most_names) return;
-  if (kind == "process") processes_.insert(process);
+  if (process.empty() || begun_ > most_names || asked_.size() > most_names) return;
+  if (kind == "process") ++processes_[process], ++begun_;
   if (kind == "driver" && !name.empty()) other_drivers_.insert(name);
   if (kind == "calls") {
     unsigned long long calls = 0;
     const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), calls);
     if (error != std::errc() || end != name.data() + name.size() || calls > most_calls) return;
-    if (ended_.insert(process).second) calls_ += calls;
+    if (std::size_t& left = processes_[process]; left > 0) --left, calls_ += calls;
   }
   const bool was_called = kind == "unmodelled";
   if (name.empty() || (!was_called && kind != "missing")) return;
@@ -82,14 +82,14 @@ std::string SimReport::names_text(std::size_t most) const {
 }
 
 std::string SimReport::processes_text() const {
-  if (processes_.empty()) {
+  if (begun_ == 0) {
     return "no process loaded the simulated driver: the program does not use the driver, names another file "
            "than libcuda.so.1, or starts with a clean environment\n";
   }
   std::size_t unknown = 0;
-  for (const std::string& process : processes_)
-    unknown += ended_.contains(process) ? 0 : 1;
-  std::string text = counted(processes_.size(), "process", "processes") + " on simulated devices, " +
+  for (const auto& [process, left] : processes_)
+    unknown += left;
+  std::string text = counted(begun_, "process", "processes") + " on simulated devices, " +
                      (unknown > 0 ? "at least " : "") + counted(calls_, "driver call", "driver calls");
   if (other_drivers_.empty()) text += ", no GPU was used\n";
   for (const std::string& driver : other_drivers_)

@@ -16,7 +16,7 @@ public:
   /// Lines that make no sense are left out.
   explicit SimReport(std::string_view lines);
 
-  std::size_t processes() const { return processes_.size(); }
+  std::size_t processes() const { return begun_; }
 
   /// What the program asked for that is not modelled: up to `most` lines. Empty if all of it is modelled.
   std::string names_text(std::size_t most) const;
@@ -32,7 +32,8 @@ private:
 
   void add(std::string_view line);
 
-  std::set<std::string> processes_, ended_;
+  std::map<std::string, std::size_t> processes_; // how many began and have not ended
+  std::size_t begun_ = 0;
   unsigned long long calls_ = 0;
   std::map<std::pair<std::string, std::string>, Asked>
       asked_; // by function and by what of it is not modelled

@@ -2,10 +2,12 @@
 #include "watch/jitter_runs.hpp"
 
 #include "exit_code.hpp"
+#include "program_arguments.hpp"
 #include "report/folder.hpp"
 #include "report/printable.hpp"
 #include "report/readable_name.hpp"
 #include "signals.hpp"
+#include "temporary_folder.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -29,15 +31,19 @@ namespace {
 
 /// A file without a name, in the folder for temporary files: however this command ends, nothing stays.
 watch::OpenFile temporary_file() {
-  const char* const named = std::getenv("TMPDIR");
-  const std::string folder = named == nullptr || *named == '\0' ? "/tmp" : named;
-  watch::OpenFile file(open(folder.c_str(), O_RDWR | O_TMPFILE | O_CLOEXEC, 0600));
-  if (file.is_open()) return file;
-  std::string path = folder + "/cuevent-jitter-XXXXXX"; // not every file system has files without names
-  file = watch::OpenFile(mkostemp(path.data(), O_CLOEXEC));
-  if (!file.is_open()) throw std::runtime_error(path + ": " + std::strerror(errno));
-  unlink(path.c_str());
-  return file;
+  std::string wrong;
+  for (const std::string& folder : temporary_places()) {
+    watch::OpenFile file(open(folder.c_str(), O_RDWR | O_TMPFILE | O_CLOEXEC, 0600));
+    if (file.is_open()) return file;
+    std::string path = folder + "/cuevent-jitter-XXXXXX"; // not every file system has files without names
+    file = watch::OpenFile(mkostemp(path.data(), O_CLOEXEC));
+    if (file.is_open()) {
+      unlink(path.c_str());
+      return file;
+    }
+    wrong += (wrong.empty() ? "" : "; ") + path + ": " + std::strerror(errno);
+  }
+  throw std::runtime_error(wrong);
 }
 
 /// Where other processes of this user can open the file.
@@ -53,11 +59,7 @@ std::string text_of(const watch::OpenFile& file) {
 /// Starts a program with files for its input and output.
 pid_t start(const std::vector<std::string>& words, const std::string& input, const std::string& output,
             bool with_errors) {
-  std::vector<char*> arguments;
-  arguments.reserve(words.size() + 1);
-  for (const std::string& word : words)
-    arguments.push_back(const_cast<char*>(word.c_str())); // execv does not change them
-  arguments.push_back(nullptr);
+  const std::vector<char*> arguments = arguments_of(words);
   const pid_t command = getpid();
   return start_process([&] {
     prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0); // if this command is killed

@@ -2,6 +2,7 @@
 #include "watch/watched_program.hpp"
 
 #include "exit_code.hpp"
+#include "program_arguments.hpp"
 #include "protocol/jitter_plan.hpp"
 #include "protocol/protocol.hpp"
 #include "report/printable.hpp"
@@ -67,10 +68,7 @@ WatchedProgram::WatchedProgram(const WatchOptions& options)
 }
 
 pid_t WatchedProgram::start(const std::string& folder) const {
-  std::vector<char*> arguments;
-  for (const std::string& argument : options_.program)
-    arguments.push_back(const_cast<char*>(argument.c_str())); // execv does not change them
-  arguments.push_back(nullptr);
+  const std::vector<char*> arguments = arguments_of(options_.program);
   return start_process([&] {
     setenv("LD_AUDIT", auditors_.c_str(), 1);
     setenv("CUEVENT_WATCH", folder.c_str(), 1);

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <link.h>
 #include <sys/auxv.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
@@ -47,16 +48,23 @@ std::string name_of_program() {
   return field(all.substr(all.rfind('/') + 1));
 }
 
+const void* library_of(const void* address) {
+  Dl_info found{};
+  return dladdr(address, &found) != 0 ? found.dli_fbase : nullptr;
+}
+
+const void* own_library() {
+  static const int here = 0;
+  return library_of(&here);
+}
+
 /// A program can load a second libcuda.so.1 if it knows the file.
 std::vector<std::string> other_drivers() {
   std::vector<std::string> found;
   const auto look = [](dl_phdr_info* library, std::size_t, void* names) {
-    static const int here = 0;
-    Dl_info own{};
-    dladdr(&here, &own);
     const std::string_view path = library->dlpi_name;
     if (path.substr(path.rfind('/') + 1).starts_with("libcuda.so") &&
-        reinterpret_cast<void*>(library->dlpi_addr) != own.dli_fbase)
+        reinterpret_cast<void*>(library->dlpi_addr) != own_library())
       static_cast<std::vector<std::string>*>(names)->push_back(field(path));
     return 0;
   };
@@ -64,11 +72,35 @@ std::vector<std::string> other_drivers() {
   return found;
 }
 
+/// Opens the folder, or returns -1 if neither this user nor root has made it: the folder of the command is
+/// gone when the command has ended, and others can make one of the same name.
+int open_folder(const std::string& path) {
+  const std::size_t end = path.rfind('/');
+  const std::string name = end == 0 || end == std::string::npos ? "/" : path.substr(0, end);
+  const int folder = ::open(name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC);
+  struct stat status {};
+  if (folder < 0) return -1;
+  if (fstat(folder, &status) == 0 && (status.st_uid == geteuid() || status.st_uid == 0)) {
+    if (S_ISDIR(status.st_mode)) return folder;
+    close(folder);
+    return ::open(name.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC); // a link of this user or root
+  }
+  close(folder);
+  errno = EACCES;
+  return -1;
+}
+
 /// Opens the file for one line, because a program may close descriptors that it does not know. Never waits
 /// and never follows a link. Returns -1 and sets errno; EPERM for a file that must not be written.
-int open_file(const std::string& path) {
-  const int file = ::open(
-      path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0600);
+int open_file(const std::string& path, int more_flags = 0) {
+  const int folder = open_folder(path);
+  if (folder < 0) return -1;
+  const int file =
+      openat(folder, path.c_str() + path.rfind('/') + 1,
+             O_WRONLY | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | more_flags, 0600);
+  const int error = errno;
+  close(folder);
+  errno = error;
   if (file < 0) {
     if (errno == ELOOP || errno == ENXIO || errno == EISDIR) errno = EPERM; // a link, a pipe, a folder
     return -1;
@@ -88,8 +120,11 @@ std::string Report::open(std::string_view path) {
   path_ = absolute(path);
   program_ = name_of_program();
   process_ = getpid();
-  const int file = open_file(path_);
-  if (file >= 0) {
+  const int file = open_file(path_, O_CREAT);
+  struct stat status {};
+  if (file >= 0 && fstat(file, &status) == 0) {
+    device_ = status.st_dev;
+    file_ = status.st_ino;
     close(file);
     write("process", "");
     return {};
@@ -136,8 +171,13 @@ void Report::write(std::string_view kind, const std::string& fields) {
   const std::string line =
       std::string(kind) + '\t' + std::to_string(getpid()) + '\t' + program_ + '\t' + fields + '\n';
   struct stat status {};
-  // A line is written at once, so the lines of several processes do not mix.
-  if (fstat(file, &status) == 0 && status.st_size < largest_file) [[maybe_unused]]
+  rlimit limit{RLIM_INFINITY, RLIM_INFINITY};
+  getrlimit(RLIMIT_FSIZE, &limit); // a longer file would end the program
+  // A line is written at once, so the lines of several processes do not mix. Nothing is written to a file
+  // that has taken the place of the one that open() has found.
+  if (fstat(file, &status) == 0 && status.st_dev == device_ && status.st_ino == file_ &&
+      status.st_size < largest_file && static_cast<rlim_t>(status.st_size) + line.size() <= limit.rlim_cur)
+      [[maybe_unused]]
     const ssize_t written = ::write(file, line.data(), line.size());
   close(file);
 }
@@ -157,19 +197,9 @@ std::string text_of_caller(const void* return_address) {
   return std::string(library) + offset;
 }
 
-namespace {
-
-const void* library_of(const void* address) {
-  Dl_info found{};
-  return dladdr(address, &found) != 0 ? found.dli_fbase : nullptr;
-}
-
-} // namespace
-
 const void* caller_of_driver() {
 #if __has_include(<execinfo.h>)
-  static const int here = 0;
-  const void* const own = library_of(&here);
+  const void* const own = own_library();
   if (own == library_of(reinterpret_cast<const void*>(getauxval(AT_PHDR)))) return nullptr;
   void* frames[64];
   const int count = backtrace(frames, 64);

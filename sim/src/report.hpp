@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <sys/types.h>
 
 namespace cuevent::sim {
 
@@ -34,6 +35,8 @@ private:
   std::string path_; // empty without a file
   std::string program_;
   int process_ = 0;
+  dev_t device_ = 0; // of the file, and its number there
+  ino_t file_ = 0;
 };
 
 /// "f in libexample.so", or "libexample.so+0x1234" for a function that its library does not export.

@@ -79,12 +79,21 @@ OpenFile open_folder(int from, const std::string& name, int flags = 0) {
   return OpenFile(openat(from, name.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC | flags));
 }
 
+/// The number that a user namespace shows for root is also that of all other users that it does not know. So
+/// what has it is root's only where nobody else could have made it.
+bool is_trusted_in(int folder, uid_t owner) {
+  struct stat status {};
+  return owner == geteuid() || owner == 0 ||
+         (is_trusted(owner) && fstat(folder, &status) == 0 && is_trusted(status.st_uid) &&
+          !others_may_write(status));
+}
+
 /// The text of a link that this user or root has made. Nothing if the name is no link.
 std::optional<std::string> trusted_link(const std::string& path, int folder, const std::string& name) {
   const OpenFile link(openat(folder, name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
   struct stat status {};
   if (!link.is_open() || fstat(link.number(), &status) != 0 || !S_ISLNK(status.st_mode)) return std::nullopt;
-  if (!is_trusted(status.st_uid))
+  if (!is_trusted_in(folder, status.st_uid))
     refuse(path, "a link of " + name_of_user(status.st_uid) + ": remove it, or name another file");
   return text_of_link(link.number(), "");
 }
@@ -188,7 +197,19 @@ OpenFile open_input(const std::string& path, Pipes pipes) {
   return file;
 }
 
-OpenFile open_device(const OutputPlace& place) { return open_place(place, O_WRONLY); }
+OpenFile open_device(const OutputPlace& place) {
+  // /dev/stdout may be a file, which has what the program wrote.
+  OpenFile file = open_place(place, O_WRONLY | O_APPEND);
+  struct stat status {};
+  // Another file may be in the place since it was looked at.
+  if (file.is_open() && !is_in_proc(place.folder.number()) && fstat(file.number(), &status) == 0 &&
+      !S_ISCHR(status.st_mode) &&
+      (S_ISREG(status.st_mode) || !is_trusted_in(place.folder.number(), status.st_uid))) {
+    file = OpenFile();
+    errno = EACCES;
+  }
+  return file;
+}
 
 OutputPlace output_place(const std::string& path, Links links) {
   OutputPlace place = place_of(path, links);
@@ -199,7 +220,7 @@ OutputPlace output_place(const std::string& path, Links links) {
   if (is_there && S_ISDIR(status.st_mode)) errno = EISDIR, refuse_with_error(path);
   if (!is_there || links == Links::replace) return place;
   place.is_device = is_open || !(S_ISREG(status.st_mode) || S_ISLNK(status.st_mode));
-  if (!is_open && place.is_device && !S_ISCHR(status.st_mode) && !is_trusted(status.st_uid))
+  if (!is_open && place.is_device && !S_ISCHR(status.st_mode) && !is_trusted_in(folder, status.st_uid))
     refuse(path, "a pipe of " + name_of_user(status.st_uid) + ": remove it, or name another file");
   return place;
 }

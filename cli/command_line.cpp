@@ -69,7 +69,7 @@ public:
 The program needs no change, and the machine needs no GPU. The program finds the simulated libcuda.so.1 in
 place of the driver, and so do the programs that it starts. Kernels compute nothing. At the end, the command
 says on standard error what was asked for that is not modelled, how many driver calls were made, and that no
-GPU was used. Streams, signals and the exit code are those of the program. The exit code is 127 if the program
+GPU was used. Streams, signals and the exit code are the program's. The exit code is 127 if the program
 is not found, and 126 if it cannot be run. A wrong option is an error before the program starts.
 
 A call that is not modelled aborts the program. With --unmodelled error it returns CUDA_ERROR_NOT_SUPPORTED,

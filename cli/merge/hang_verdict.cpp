@@ -148,7 +148,7 @@ RanksOfMeeting list_of(const HangJob& job, const HangMeeting& meeting, std::size
 
 // 4. What to say of a rank.
 
-/// The next two collectives of a rank, and those of the first rank that waits.
+/// The next two collectives of a rank, and the next two of the first rank that waits.
 struct NextTwo {
   const HangMeeting& meeting;
   const std::string *own, *own_second, *others, *others_second; // null if unknown

@@ -155,7 +155,7 @@ void update_of_objects(Lab& lab, const std::string& prefix,
   lab.shows(prefix + "exec_destroyed", state());
 }
 
-// After an update, an exec holds the user objects of the other graph, and those of the first one no more.
+// After an update, an exec holds the user objects of the other graph, and has let the first graph's go.
 void user_objects(Lab& lab) {
   if (lab.cu.GraphExecUpdate == nullptr) return;
   update_of_objects(lab, "", [&](CUgraphExec exec, CUgraph to) {

@@ -178,8 +178,7 @@ CUresult Api::cuGraphExecUpdate_v2(CUgraphExec exec_handle, CUgraph graph_handle
   const auto& before = updated->body->steps;
   info->result = first_hindrance({before, 0, before.size()}, {steps, 0, steps.size()});
   refuse_if(info->result != CU_GRAPH_EXEC_UPDATE_SUCCESS, CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
-  for (std::size_t i = 0; i < steps.size();
-       ++i) // the nodes that name the steps stay those of the first graph
+  for (std::size_t i = 0; i < steps.size(); ++i) // the steps keep the names of the first graph's nodes
     updated->body->steps[i].work = std::move(steps[i].work);
   // Not measured: exec_update.user_objects_in_flight.
   auto references = std::make_shared<UserObjectReferences>();

@@ -40,7 +40,7 @@ constexpr std::string_view device_difference_lines[] = {
 #include "device_differences.inc"
 };
 
-struct Difference {
+struct DifferentAnswer {
   std::string name, recorded, here;
   std::string_view reason{}; // empty: unknown
 };
@@ -125,7 +125,7 @@ public:
   /// The scenarios with a difference that has no known reason.
   std::vector<std::string> different_scenarios() const {
     std::vector<std::string> different;
-    for (const Difference& difference : differences_) {
+    for (const DifferentAnswer& difference : differences_) {
       const std::string scenario(scenario_of(difference.name, scenarios_));
       if (std::find(different.begin(), different.end(), scenario) == different.end())
         different.push_back(scenario);
@@ -177,7 +177,7 @@ private:
       std::printf("%s\n  listed as a known difference, but the answers are the same\n", prefix.c_str());
   }
 
-  void add(Difference difference) {
+  void add(DifferentAnswer difference) {
     for (KnownDifference& known : known_) {
       if (!difference.name.starts_with(known.prefix)) continue;
       known.seen = true;
@@ -194,8 +194,8 @@ private:
     return false;
   }
 
-  static void print(const std::vector<Difference>& differences) {
-    for (const Difference& difference : differences) {
+  static void print(const std::vector<DifferentAnswer>& differences) {
+    for (const DifferentAnswer& difference : differences) {
       std::printf("%s\n  recorded  %s\n  here      %s\n", printable(difference.name).c_str(),
                   printable(difference.recorded).c_str(), printable(difference.here).c_str());
       if (!difference.reason.empty())
@@ -204,9 +204,9 @@ private:
     }
   }
 
-  static Json json_of(const std::vector<Difference>& differences) {
+  static Json json_of(const std::vector<DifferentAnswer>& differences) {
     Json all = Json::array();
-    for (const Difference& difference : differences) {
+    for (const DifferentAnswer& difference : differences) {
       Json one = {{"name", difference.name}, {"recorded", difference.recorded}, {"here", difference.here}};
       if (!difference.reason.empty()) one["reason"] = difference.reason;
       all.push_back(std::move(one));
@@ -220,7 +220,7 @@ private:
   const Said& said_;
   const std::vector<std::string> left_out_;
   std::vector<KnownDifference> known_;
-  std::vector<Difference> differences_, explained_;
+  std::vector<DifferentAnswer> differences_, explained_;
   std::vector<std::string> outdated_; // prefixes that no longer explain any difference
   std::size_t compared_ = 0;
 };

@@ -33,19 +33,19 @@ using conformance::Seeds;
 using Answers = std::map<std::uint64_t, std::string>; // by seed
 
 // Not views, whose lengths take a compiler more steps than it allows for constants.
-constexpr const char* recorded_lines[] = {
+constexpr const char* recorded_programs[] = {
 #include "recorded_random_programs.inc"
 };
 
 /// `seed: reason`, and comments.
-constexpr std::string_view known_difference_lines[] = {
+constexpr std::string_view different_programs[] = {
 #include "different_random_programs.inc"
 };
 
 /// Whether the simulated driver is known to answer this program otherwise.
 bool known_to_differ(std::uint64_t seed) {
   const std::string beginning = std::to_string(seed) + ": ";
-  for (const std::string_view line : known_difference_lines)
+  for (const std::string_view line : different_programs)
     if (line.starts_with(beginning)) return true;
   return false;
 }
@@ -58,7 +58,7 @@ struct Recorded {
 /// The recorded answers of these seeds.
 Recorded recorded(const Seeds& seeds) {
   Recorded all;
-  for (const std::string_view line : recorded_lines) {
+  for (const std::string_view line : recorded_programs) {
     if (line.starts_with("# ")) all.about.emplace_back(line.substr(2));
     const auto program = conformance::parse_recorded_line(line);
     if (!program || !seeds.contain(program->seed)) continue;

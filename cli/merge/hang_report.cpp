@@ -2,6 +2,7 @@
 #include "merge/hang_report.hpp"
 
 #include "core/name_text.hpp"
+#include "merge/rank_line.hpp"
 #include "report/folder.hpp"
 
 #include <nlohmann/json.hpp>
@@ -15,31 +16,30 @@ namespace cli {
 
 namespace {
 
-using Json = nlohmann::json;
+using Parsed = nlohmann::json;
 using std::chrono::nanoseconds;
 
 constexpr std::uint64_t version_read = 1;
 constexpr std::size_t most_bytes = 16 << 20, most_communicators = 64, most_listed = 64;
 constexpr std::uint64_t most_names = 4096, most_number = std::uint64_t{1} << 61;
-constexpr unsigned most_ranks = 1 << 20; // as in docs/ranks.md
 
-std::uint64_t number_in(const Json& json, const char* key) {
-  const Json& number = json.at(key);
+std::uint64_t number_in(const Parsed& json, const char* key) {
+  const Parsed& number = json.at(key);
   if (!number.is_number_unsigned() || number.get<std::uint64_t>() >= most_number)
     throw std::out_of_range(std::string("\"") + key + "\" is no whole number, or a too large one");
   return number.get<std::uint64_t>();
 }
 
 /// Others may have written the report: a name with a line break would forge a line of the verdict.
-std::string text_in(const Json& json, const char* key) {
+std::string text_in(const Parsed& json, const char* key) {
   return cuevent::printable(json.at(key).get<std::string>());
 }
 
-nanoseconds time_in(const Json& json, const char* key) {
+nanoseconds time_in(const Parsed& json, const char* key) {
   return nanoseconds(static_cast<std::int64_t>(number_in(json, key)));
 }
 
-HangCommunicator communicator_of(const Json& json) {
+HangCommunicator communicator_of(const Parsed& json) {
   using State = HangCommunicator::State;
   const auto state = json.at("state").get<std::string>();
   HangCommunicator made;
@@ -63,7 +63,7 @@ HangCommunicator communicator_of(const Json& json) {
   return made;
 }
 
-HangThread thread_of(const Json& json) {
+HangThread thread_of(const Parsed& json) {
   HangThread made;
   made.name = text_in(json, "thread");
   if (json.at("inside").is_string()) made.inside = text_in(json, "inside");
@@ -84,7 +84,7 @@ std::string beginning_of(const watch::OpenFile& file, std::size_t most) {
   return text;
 }
 
-HangReport report_of(const Json& json) {
+HangReport report_of(const Parsed& json) {
   HangReport made;
   if (json.contains("rank")) {
     const std::uint64_t rank = number_in(json, "rank"), size = number_in(json, "size");
@@ -100,13 +100,13 @@ HangReport report_of(const Json& json) {
   made.limit = time_in(json, "limit_ns");
   made.answered = json.at("answered").get<bool>();
   made.has_all_calls = json.at("all_calls").get<bool>();
-  for (const Json& each : json.at("communicators"))
+  for (const Parsed& each : json.at("communicators"))
     if (made.communicators.size() < most_communicators) made.communicators.push_back(communicator_of(each));
-  for (const Json& each : json.at("causes"))
+  for (const Parsed& each : json.at("causes"))
     if (made.causes.size() < most_listed)
       made.causes.push_back(
           {text_in(each, "text"), each.at("nccl").get<bool>(), each.at("fault").get<bool>()});
-  for (const Json& each : json.at("host_threads"))
+  for (const Parsed& each : json.at("host_threads"))
     if (made.threads.size() < most_listed) made.threads.push_back(thread_of(each));
   return made;
 }
@@ -139,15 +139,15 @@ bool is_hang_report(const std::string& path) {
 HangReport hang_report_in(std::string_view text) {
   try {
     // Most of a report is for people: the stacks of all threads. They need no memory and little time here.
-    const Json json = Json::parse(text, [](int depth, Json::parse_event_t event, const Json& parsed) {
-      return event != Json::parse_event_t::key || depth != 1 || (parsed != "threads" && parsed != "report");
+    const Parsed json = Parsed::parse(text, [](int depth, Parsed::parse_event_t event, const Parsed& parsed) {
+      return event != Parsed::parse_event_t::key || depth != 1 || (parsed != "threads" && parsed != "report");
     });
     if (const std::uint64_t version = number_in(json, "hang_report"); version != version_read)
       throw HangReportError("the report has version " + std::to_string(version) +
                             ", and this cuevent reads version " + std::to_string(version_read) +
                             ": use the same cuevent for all ranks");
     return report_of(json);
-  } catch (const Json::exception& error) {
+  } catch (const Parsed::exception& error) {
     throw HangReportError(std::string("the report is damaged: request a new one (") + error.what() + ")");
   } catch (const std::out_of_range& error) {
     throw HangReportError(std::string("the report is damaged: ") + error.what() + "; request a new one");

@@ -16,7 +16,7 @@ using cuevent::xml_text;
 
 // All lengths are in px.
 constexpr double width = 1000, margin = 20, top = 88, line = 22;
-constexpr std::size_t colours = 8, culprits_shown = 8, longest_line = 140; // in bytes
+constexpr std::size_t colours = 8, culprits_drawn = 8, longest_line = 140; // in bytes
 
 constexpr std::string_view style = R"(.title { font-size: 16px; font-weight: 600; }
 .none { fill: none; stroke: #9aa4af; stroke-dasharray: 3 2; }
@@ -88,7 +88,7 @@ std::string hang_svg(const HangJob& job, const HangVerdict& verdict, const std::
     picture.rectangle("c" + std::to_string(i % colours), margin, y - 11, 14, 14, 2);
     picture.text("", margin + 22, y, markup(groups[i].what + ": " + ranks_text(job, groups[i].ranks)));
   }
-  for (std::size_t i = 0; i < std::min(verdict.culprits.size(), culprits_shown); ++i, y += line) {
+  for (std::size_t i = 0; i < std::min(verdict.culprits.size(), culprits_drawn); ++i, y += line) {
     const HangCulprit& each = verdict.culprits[i];
     const auto& threads = job.reports[each.report].threads;
     picture.rectangle("culprit", margin + 1, y - 10, 12, 12, 2);

@@ -111,7 +111,7 @@ struct MostRanks {
   bool are_a_majority = false;
 };
 
-MostRanks most_ranks(const HangJob& job, const HangMeeting& meeting) {
+MostRanks largest_group(const HangJob& job, const HangMeeting& meeting) {
   std::map<std::string, std::size_t> counts;
   std::size_t all = 0, most = 0;
   for (const std::size_t each : meeting.ranks)
@@ -238,7 +238,7 @@ private:
   void meet(std::size_t index, const Comparable& them) {
     HangMeeting meeting{.communicator = index, .ranks = them.ranks, .name = {}};
     meeting.number = number_of_meeting(job_, index, them);
-    const MostRanks most = most_ranks(job_, meeting);
+    const MostRanks most = largest_group(job_, meeting);
     meeting.name = most.name;
     for (const std::size_t each : meeting.ranks)
       if (const RanksOfMeeting list = list_of(job_, meeting, each); list != nullptr)

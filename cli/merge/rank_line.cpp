@@ -13,10 +13,9 @@ namespace cli {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Ordered = nlohmann::ordered_json; // the first key of a line is its kind
 
 constexpr unsigned newest_version = 1;
-constexpr unsigned most_ranks = 1 << 20;
 /// Sums and differences of a few times stay in range.
 constexpr long long most_nanoseconds = std::numeric_limits<long long>::max() / 4;
 
@@ -24,21 +23,21 @@ constexpr long long most_nanoseconds = std::numeric_limits<long long>::max() / 4
   throw RankLineError(what + ": write the file with cuevent::RankReport, or see docs/ranks.md");
 }
 
-const Json& value_of(const Json& line, const char* key) {
+const Ordered& value_of(const Ordered& line, const char* key) {
   const auto found = line.find(key);
   if (found == line.end()) fail(std::string("there is no \"") + key + '"');
   return *found;
 }
 
-std::string text(const Json& line, const char* key) {
-  const Json& value = value_of(line, key);
+std::string text(const Ordered& line, const char* key) {
+  const Ordered& value = value_of(line, key);
   if (!value.is_string()) fail(std::string("\"") + key + "\" is no text");
   return value.get<std::string>();
 }
 
 template <class Number>
-Number number(const Json& line, const char* key, unsigned long long most) {
-  const Json& value = value_of(line, key);
+Number number(const Ordered& line, const char* key, unsigned long long most) {
+  const Ordered& value = value_of(line, key);
   if (!value.is_number_unsigned() || value.get<unsigned long long>() > most)
     fail(std::string("\"") + key + "\" is " + std::string(cuevent::beginning(json_text(value, -1), 40)) +
          ", not a whole number in its range");
@@ -46,18 +45,20 @@ Number number(const Json& line, const char* key, unsigned long long most) {
 }
 
 /// The number of a stage or stream, a depth, or a rank.
-unsigned index(const Json& line, const char* key) {
+unsigned index(const Ordered& line, const char* key) {
   return number<unsigned>(line, key, std::numeric_limits<unsigned>::max());
 }
-unsigned long long count(const Json& line, const char* key) {
+unsigned long long count(const Ordered& line, const char* key) {
   return number<unsigned long long>(line, key, most_nanoseconds);
 }
-long long time(const Json& line, const char* key) { return number<long long>(line, key, most_nanoseconds); }
-long long duration(const Json& line, const char* key) {
+long long time(const Ordered& line, const char* key) {
+  return number<long long>(line, key, most_nanoseconds);
+}
+long long duration(const Ordered& line, const char* key) {
   return number<long long>(line, key, most_nanoseconds / 4);
 }
 
-RankHeader header(const Json& line) {
+RankHeader header(const Ordered& line) {
   const unsigned version = index(line, "rank_report");
   if (version == 0 || version > newest_version)
     throw RankLineError("the report has version " + std::to_string(version) +
@@ -70,14 +71,14 @@ RankHeader header(const Json& line) {
   return header;
 }
 
-SpanLine span(const Json& line) {
+SpanLine span(const Ordered& line) {
   const SpanLine span{count(line, "span"),  index(line, "stage"), index(line, "stream"),
                       index(line, "depth"), time(line, "begin"),  time(line, "end")};
   if (span.end < span.begin) fail("the span ends before it begins");
   return span;
 }
 
-WaitLine wait(const Json& line) {
+WaitLine wait(const Ordered& line) {
   const WaitLine wait{count(line, "wait"),      count(line, "to"),       index(line, "from_stream"),
                       index(line, "to_stream"), time(line, "departure"), time(line, "arrival")};
   if (wait.arrival < wait.departure) fail("the wait arrives before it departs");
@@ -87,7 +88,7 @@ WaitLine wait(const Json& line) {
 } // namespace
 
 RankLine read_rank_line(std::string_view bytes) {
-  const Json line = Json::parse(bytes, nullptr, false);
+  const Ordered line = Ordered::parse(bytes, nullptr, false);
   if (!line.is_object() || line.empty()) fail("the line is not a JSON object with a kind");
   const std::string kind = line.begin().key();
   if (kind == "span") return span(line);

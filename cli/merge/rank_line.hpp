@@ -9,6 +9,9 @@
 
 namespace cli {
 
+/// Of a job, as in docs/ranks.md.
+constexpr unsigned most_ranks = 1 << 20;
+
 struct RankHeader {
   unsigned rank = 0, size = 1;
   std::string host{}, device{};

@@ -14,7 +14,7 @@ namespace {
 
 using cuevent::DeviceTime;
 
-constexpr std::size_t most_ranks = 4;
+constexpr std::size_t ranks_drawn = 4;
 constexpr std::size_t most_slices = 4000; // in each rank
 constexpr std::size_t most_rows = 12;     // of the table
 
@@ -29,11 +29,11 @@ RankTable::Period period_of(const RankTable& table, const std::vector<StageOverR
 std::vector<std::size_t> chosen_ranks(const Job& job, const StageOverRanks* latest) {
   std::vector<std::size_t> ranks;
   const auto add = [&](std::size_t rank) {
-    if (ranks.size() < most_ranks && std::find(ranks.begin(), ranks.end(), rank) == ranks.end())
+    if (ranks.size() < ranks_drawn && std::find(ranks.begin(), ranks.end(), rank) == ranks.end())
       ranks.push_back(rank);
   };
   if (latest != nullptr)
-    for (std::size_t i = 0; i < std::min(latest->last.size(), most_ranks / 2); ++i)
+    for (std::size_t i = 0; i < std::min(latest->last.size(), ranks_drawn / 2); ++i)
       add(latest->last[i].rank);
   for (std::size_t rank = 0; rank < job.ranks.size(); ++rank)
     add(rank);

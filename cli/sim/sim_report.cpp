@@ -10,7 +10,7 @@ namespace cli {
 namespace {
 
 constexpr std::size_t most_fields = 6; // the kind, the process, its program, and up to three more
-constexpr std::size_t most_names = 10'000;
+constexpr std::size_t most_asked = 10'000;
 constexpr unsigned long long most_calls = 1'000'000'000'000'000; // a sum of them does not overflow
 
 std::string counted(unsigned long long count, const char* one, const char* many) {
@@ -40,7 +40,7 @@ void SimReport::add(std::string_view line) {
     line.remove_prefix(std::min(end + 1, line.size()));
   }
   const auto& [kind, process, program, name, what, caller] = fields;
-  if (process.empty() || begun_ > most_names || asked_.size() > most_names) return;
+  if (process.empty() || begun_ > most_asked || asked_.size() > most_asked) return;
   if (kind == "process") ++processes_[process], ++begun_;
   if (kind == "driver" && !name.empty()) other_drivers_.insert(name);
   if (kind == "calls") {

@@ -11,8 +11,8 @@ using json = nlohmann::ordered_json;
 using watch::Hold;
 using watch::HoldPlace;
 
-constexpr unsigned most_runs = 100; // of all proofs together
-constexpr int most_tries = 5;       // of one run that counts
+constexpr unsigned most_proving_runs = 100; // of all proofs together
+constexpr int most_tries = 5;               // of one run that counts
 
 /// The two submissions of a possible finding, in their order.
 struct Pair {
@@ -146,7 +146,7 @@ std::string try_pair(JitterRuns& runs, json& finding, const Pair& pair) {
 } // namespace
 
 std::size_t prove_findings(JitterRuns& runs, json& findings) {
-  const unsigned last_run = runs.count() + most_runs;
+  const unsigned last_run = runs.count() + most_proving_runs;
   std::size_t possible = 0, proven = 0;
   for (json& finding : findings) {
     if (finding["class"] != "possible") continue;

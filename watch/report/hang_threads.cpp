@@ -10,8 +10,8 @@ namespace watch {
 
 namespace {
 
-constexpr std::chrono::seconds long_call(1);
-constexpr std::size_t threads_shown = 8;
+constexpr std::chrono::seconds stuck_call(1);
+constexpr std::size_t threads_named = 8;
 
 std::string place_of(const CallFile& process, CallText& texts, Call call, std::uint32_t python) {
   if (python != 0) call.stack = python;
@@ -38,7 +38,7 @@ nlohmann::ordered_json LastCalls::json(const CallFile& process, CallText& texts,
                      }))
       submitted.emplace_back(number, thread.submitted);
   for (const CallUnderWay& each : moment.calls) {
-    if (each.age < long_call || all.size() == threads_shown) continue;
+    if (each.age < stuck_call || all.size() == threads_named) continue;
     all.push_back({{"thread", thread_text(process, each.call.thread)},
                    {"inside", each.call.name()},
                    {"for_ns", each.age.count()},

@@ -58,6 +58,12 @@ void undefined(const std::string& report) {
   abort_with_report();
 }
 
+void misuse(const std::string& report) {
+  if (misuse_is_thrown) throw Misuse{report};
+  print("wrong control call", report);
+  abort_with_report();
+}
+
 void crash(const std::string& report) {
   print("crashes on a device", report);
   std::signal(SIGSEGV, SIG_DFL); // a sanitizer's handler would end the process in another way

@@ -47,6 +47,15 @@ inline void refuse_if(bool refused, CUresult result, const char* reason = nullpt
 /// For calls that are undefined on a device. Prints the report with the current call, and aborts.
 [[noreturn]] void undefined(const std::string& report);
 
+/// A control call that makes no sense. Nothing has changed.
+struct Misuse {
+  std::string report;
+};
+/// Whether this thread is in a control call of another language, whose caller gets the report as a text.
+inline thread_local bool misuse_is_thrown = false;
+/// For control calls. Prints the report and aborts, or throws it.
+[[noreturn]] void misuse(const std::string& report);
+
 /// For calls measured to crash a process on a device. Prints the report, and crashes with the same
 /// signal.
 [[noreturn]] void crash(const std::string& report);

@@ -18,11 +18,13 @@ reset() runs. A host function may not call any function here.
 """
 from __future__ import annotations
 
+import atexit
 import contextlib
 import ctypes
 import enum
 import math
 import os
+import sys
 import threading
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Union
 
@@ -94,10 +96,29 @@ _PARAMETERS = {
     "LiveHandles": [ctypes.POINTER(ctypes.c_size_t)],
     "ContextStack": [ctypes.POINTER(_POINTER), ctypes.c_size_t, ctypes.POINTER(ctypes.c_size_t)],
     "Calls": [ctypes.POINTER(ctypes.c_ulonglong)],
+    "OnUnmodelled": [_POINTER],
     "TakeUnmodelled": [ctypes.POINTER(_TEXT)],
 }
 _lock = threading.Lock()
 _driver: Optional[ctypes.CDLL] = None
+
+
+_places: Dict[str, str] = {}  # the Python callers of what is not modelled
+
+
+def _note(name: bytes) -> None:
+    """The driver calls this on the thread of each refused call."""
+    caller = sys._getframe().f_back
+    if caller is None:  # a thread of another language
+        return
+    file = caller.f_code.co_filename
+    with contextlib.suppress(OSError):  # the current folder may be gone
+        here = os.getcwd() + "/"
+        file = file[len(here):] if file.startswith(here) else file
+    _places.setdefault(name.decode(), f"{file}:{caller.f_lineno} in {caller.f_code.co_name}")
+
+
+_note_for_driver = ctypes.CFUNCTYPE(None, _TEXT)(_note)
 
 
 def _file_of_driver() -> str:
@@ -130,6 +151,8 @@ def _load(may_load: bool = True) -> ctypes.CDLL:
             raise NotSimulated(f"the CUDA driver of this process, {_file_of_driver()}, is not the simulated "
                                "driver of this version of cuevent: start the program with "
                                "`cuevent sim -- python ...`") from None
+        driver.cueventSimOnUnmodelled(_note_for_driver)
+        atexit.register(driver.cueventSimOnUnmodelled, None)  # the interpreter ends before the driver
         _driver = driver
         return driver
 
@@ -346,10 +369,11 @@ def calls() -> int:
 
 def take_unmodelled() -> Dict[str, str]:
     """The functions called since the last time that are not modelled, as a whole or with the arguments of the
-    call. Each has its first caller: a function or a library, or "" if the caller is not known. There are some
-    only with Unmodelled.error."""
+    call. Each has its first caller: a line of Python; for calls from other threads or before the first use of
+    this module, a function or a library; or "" if nothing is known. There are some only with
+    Unmodelled.error."""
     found = {}
     for line in _lines("TakeUnmodelled"):
         name, _, caller = line.partition("\t")
-        found[name] = caller
+        found[name] = _places.pop(name, caller)
     return found

@@ -254,6 +254,12 @@ const char* cueventSimCalls(unsigned long long* count) {
   return control([&] { *count = calls(); });
 }
 
+/// Calls the hook after each call that was refused because it is not modelled. The hook runs on the thread of
+/// the call, and gets the name that cueventSimTakeUnmodelled has. Null ends this.
+const char* cueventSimOnUnmodelled(void (*hook)(const char* name)) {
+  return control([&] { refusal_hook.store(hook); });
+}
+
 /// Each name, a tab, and its first caller if that is known.
 const char* cueventSimTakeUnmodelled(const char** lines) {
   return control([&] {

@@ -3,6 +3,7 @@
 
 #include "cuda_headers.hpp"
 
+#include <atomic>
 #include <string>
 
 namespace cuevent::sim {
@@ -64,6 +65,14 @@ inline thread_local bool misuse_is_thrown = false;
 /// CUDA_ERROR_NOT_SUPPORTED, as Options::unmodelled says. So it must come before the call changes anything.
 /// Outside of a driver call it always aborts.
 [[noreturn]] void not_modelled(const std::string& what);
+
+/// Is told of each call that was refused because it is not modelled, with the name that the report has. Runs
+/// on the thread of the call, without the computer's lock, so that it may wait for other threads. For
+/// languages that know their own callers.
+using RefusalHook = void (*)(const char* name);
+inline std::atomic<RefusalHook> refusal_hook{nullptr};
+/// Tells the hook, if such a refusal was the last thing that happened on this thread.
+void tell_refusal();
 
 enum class Refusable { no, yes }; ///< no: the function does not return an error code
 

@@ -7,11 +7,17 @@
 
 #include "computer.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <exception>
+#include <initializer_list>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 extern "C" CUresult CUDAAPI cuInit(unsigned int flags);
 

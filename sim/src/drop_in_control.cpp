@@ -19,8 +19,6 @@
 #include <string_view>
 #include <vector>
 
-extern "C" CUresult CUDAAPI cuInit(unsigned int flags);
-
 namespace cuevent::sim { namespace {
 
 thread_local std::string returned;
@@ -273,7 +271,7 @@ const char* cueventSimTakeUnmodelled(const char** lines) {
     const Computer::Lock lock(computer.mutex);
     std::vector<std::string> texts;
     for (const auto& [name, caller] : computer.report.take_calls())
-      texts.push_back(name + '\t' + caller);
+      texts.emplace_back(name).append("\t").append(caller);
     *lines = as_lines(texts);
   });
 }

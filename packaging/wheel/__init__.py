@@ -3,6 +3,6 @@
 import os
 
 
-def prefix():
+def prefix() -> str:
     """The folder of the installation, for CMAKE_PREFIX_PATH."""
     return os.path.dirname(os.path.realpath(__file__))

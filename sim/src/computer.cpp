@@ -58,10 +58,14 @@ Computer::Computer() {
 }
 
 void Computer::reset(Lock& lock, const Options& chosen) {
-  if (chosen.devices < 1 || chosen.devices > 2) not_modelled("a number of devices other than 1 or 2");
+  if (chosen.devices < 1 || chosen.devices > 2)
+    misuse("reset: the number of devices is " + std::to_string(chosen.devices) + ": use 1 or 2");
   if (chosen.driver_version < 12000 || chosen.driver_version > newest_driver_version)
-    not_modelled("a driver older than 12000 or newer than " + std::to_string(newest_driver_version));
-  if (!waiters_.empty()) undefined("a new session begins while another thread is inside a driver call");
+    misuse("reset: the driver version is " + std::to_string(chosen.driver_version) + ": use 12000 to " +
+           std::to_string(newest_driver_version));
+  if (!waiters_.empty())
+    misuse("reset: a new session begins while another thread is inside a driver call, " +
+           std::string(waiters_.front().call.name) + ": end the thread's work first");
   host.drain(lock);
   scheduler.reset(chosen.random_order);
   for (Process& process : processes)
@@ -84,6 +88,7 @@ void Computer::end_process(Process& process) {
     context->active = false;
   }
   handles.forget(process);
+  calls_of_ended_ += process.calls;
   const int index = process.index;
   process = Process{};
   process.index = index;
@@ -182,7 +187,7 @@ void Computer::register_exit_handlers() {
 void Computer::end_of_program() {
   Lock lock(mutex);
   for (Process& process : processes)
-    process.deinitialized = true;
+    process.deinitialize();
   stopping_ = true;
   changed.notify_all();
   host.stop(lock);

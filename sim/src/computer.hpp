@@ -53,8 +53,8 @@ public:
   unsigned long long stream_ids = 1; ///< 1 is the legacy stream
   unsigned long long capture_ids = 0;
 
-  /// By all processes, since the session began.
-  unsigned long long calls() const { return processes[0].calls + processes[1].calls; }
+  /// By all processes, in all sessions.
+  unsigned long long calls() const { return calls_of_ended_ + processes[0].calls + processes[1].calls; }
 
   void reset(Lock&, const Options&);
   void end_process(Process&);
@@ -68,6 +68,9 @@ public:
   void catch_up();
   /// Called after a submission or a control has changed what can run.
   void settle(Lock&);
+
+  /// What has not completed, in the order of submission.
+  std::vector<std::string> describe_unfinished() const;
 
   /// Blocks a driver call. The wait-for graph shows `what` if the wait would last forever.
   template <class Predicate>
@@ -108,6 +111,7 @@ private:
   std::thread engine_;
   bool stopping_ = false;
   bool exit_registered_ = false;
+  unsigned long long calls_of_ended_ = 0; // processes
   std::list<Waiter> waiters_;
 };
 

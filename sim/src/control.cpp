@@ -14,7 +14,7 @@ namespace {
 class Control {
 public:
   explicit Control(const char* name) {
-    if (HostThread::is_this_thread()) undefined(std::string("a host function calls cuevent::sim::") + name);
+    if (HostThread::is_this_thread()) misuse(std::string("a host function calls cuevent::sim::") + name);
     lock_ = Computer::Lock(computer_.mutex);
     computer_.catch_up();
   }
@@ -24,8 +24,8 @@ public:
   std::shared_ptr<Object> object(const void* handle, Kind kind) {
     auto found = computer_.handles.peek<Object>(reinterpret_cast<std::uintptr_t>(handle));
     if (!found || found->kind != kind)
-      undefined("the control call needs a live " + std::string(name_of(kind)) + ": " +
-                computer_.handles.describe(handle));
+      misuse("the control call needs a live " + std::string(name_of(kind)) + ": " +
+             computer_.handles.describe(handle));
     return found;
   }
   std::shared_ptr<Stream> stream(CUstream handle) {
@@ -33,9 +33,14 @@ public:
   }
   std::shared_ptr<Stream> default_stream(CUstream handle, CUcontext context) {
     auto home = std::static_pointer_cast<Context>(object(context, Kind::context));
-    if (handle != CU_STREAM_PER_THREAD) return home->legacy;
+    if (!home->active)
+      misuse("the control call needs an active context: " + computer_.handles.describe(*home));
+    if (handle == nullptr || handle == CU_STREAM_LEGACY) return home->legacy;
+    if (handle != CU_STREAM_PER_THREAD)
+      misuse("the control call with a context needs one of its default streams: " +
+             computer_.handles.describe(handle));
     auto found = home->per_thread.find(Computer::this_thread_id());
-    if (found == home->per_thread.end()) undefined("this thread has not used its per-thread stream yet");
+    if (found == home->per_thread.end()) misuse("this thread has not used its per-thread stream yet");
     return found->second;
   }
   void set_held(Stream& stream, bool held) {
@@ -51,7 +56,8 @@ private:
 };
 
 std::size_t index_of(int process) {
-  if (process != 0 && process != 1) not_modelled("a simulated process other than 0 and 1");
+  if (process != 0 && process != 1)
+    misuse("there is no simulated process " + std::to_string(process) + ": use 0 or 1");
   return static_cast<std::size_t>(process);
 }
 
@@ -137,6 +143,16 @@ std::size_t pending(CUstream stream) {
   return control.stream(stream)->pending;
 }
 
+std::size_t pending(CUstream stream, CUcontext context) {
+  Control control("pending");
+  return control.default_stream(stream, context)->pending;
+}
+
+std::vector<std::string> pending_operations() {
+  Control control("pending_operations");
+  return control->describe_unfinished();
+}
+
 void set_kernel(std::string_view name, Kernel kernel) {
   Control control("set_kernel");
   control->kernels.insert_or_assign(std::string(name), kernel);
@@ -151,12 +167,41 @@ void end_kernels(std::string_view name) {
 
 void make_context_fault(CUcontext context, CUresult result) {
   Control control("make_context_fault");
+  if (result == CUDA_SUCCESS) misuse("make_context_fault: CUDA_SUCCESS is no fault");
   raise_fault(*control.object(context, Kind::context)->process, result, true);
 }
 
 void shut_down(int process) {
   Control control("shut_down");
-  control->processes[index_of(process)].deinitialized = true;
+  control->processes[index_of(process)].deinitialize();
+}
+
+namespace {
+
+/// Calls that only look things up work in every state of a process.
+bool can_fail(std::string_view function) {
+#define ENTRY(gate, name, version, symbol, parameters, arguments)                                            \
+  if (function == #name && Gate::gate != Gate::bare) return true;
+#define STREAM_ENTRY(gate, name, version, thread_version, suffix, symbol, parameters, arguments)             \
+  ENTRY(gate, name, version, symbol, parameters, arguments)
+#include "driver_functions.inc"
+#undef ENTRY
+#undef STREAM_ENTRY
+  return false;
+}
+
+} // namespace
+
+void fail_next(std::string_view function, CUresult result, int process) {
+  Control control("fail_next");
+  if (!can_fail(function))
+    misuse("fail_next: " + std::string(function) +
+           " is not modelled, or works in every state: use the documented name of a function of the driver, "
+           "such as cuMemAlloc");
+  if (result == CUDA_SUCCESS) misuse("fail_next: CUDA_SUCCESS is no failure");
+  Process& failing = control->processes[index_of(process)];
+  failing.failing.push_back({std::string(function), result});
+  failing.unusual = true;
 }
 
 void end_process(int process) {
@@ -222,8 +267,10 @@ unsigned long long calls(int process) {
 
 std::vector<std::string> take_unmodelled() {
   Control control("take_unmodelled");
-  const auto names = control->report.take_calls();
-  return {names.begin(), names.end()};
+  std::vector<std::string> names;
+  for (auto& [name, caller] : control->report.take_calls())
+    names.push_back(name);
+  return names;
 }
 
 } // namespace cuevent::sim

@@ -45,7 +45,18 @@ std::string what_releases(const Operation& operation) {
   return "is ready";
 }
 
+std::string text_of(const Operation& operation) {
+  return name_of_operation(operation) + ": " + what_releases(operation);
+}
+
 } // namespace
+
+std::vector<std::string> Computer::describe_unfinished() const {
+  std::vector<std::string> texts;
+  for (auto& [number, operation] : scheduler.unfinished())
+    texts.push_back(text_of(*operation));
+  return texts;
+}
 
 void Computer::report_deadlock() const {
   std::fprintf(
@@ -61,8 +72,7 @@ void Computer::report_deadlock() const {
       std::fprintf(stderr, "    and %zu more\n", scheduler.unfinished().size() - 64);
       break;
     }
-    std::fprintf(stderr, "    %s: %s\n", name_of_operation(*operation).c_str(),
-                 what_releases(*operation).c_str());
+    std::fprintf(stderr, "    %s\n", text_of(*operation).c_str());
   }
   if (scheduler.unfinished().empty()) std::fprintf(stderr, "    no operation is pending\n");
   std::fflush(stderr);

@@ -3,17 +3,48 @@
 
 #include "functions.hpp"
 
+#include <algorithm>
+#include <string_view>
 #include <type_traits>
 
 namespace cuevent::sim {
 
-void pass(Gate gate, Process& process) {
-  if (gate == Gate::bare) return;
-  refuse_if(process.deinitialized, CUDA_ERROR_DEINITIALIZED);
+namespace {
+
+void pass_usual(Gate gate, Process& process) {
   refuse_if(!process.initialized, CUDA_ERROR_NOT_INITIALIZED);
   // A forked child has the handles but no driver.
   refuse_if(process.forked && gate != Gate::forked, CUDA_ERROR_NOT_INITIALIZED);
   if (gate == Gate::plain) meet_fault(process, FaultNews::of_a_submission);
+}
+
+/// Whether the symbol is some version of the function: cuMemAlloc_v2 is one of cuMemAlloc.
+bool is_version_of(std::string_view symbol, std::string_view function) {
+  if (!symbol.starts_with(function)) return false;
+  const std::string_view rest = symbol.substr(function.size());
+  return rest.empty() || rest.starts_with("_v") || rest.starts_with("_pt");
+}
+
+/// A control call has changed what this process is told.
+void pass_unusual(Gate gate, Process& process) {
+  refuse_if(process.deinitialized, CUDA_ERROR_DEINITIALIZED);
+  pass_usual(gate, process);
+  const auto found = std::ranges::find_if(process.failing, [](const FailingCall& call) {
+    return is_version_of(call_under_way.name, call.function);
+  });
+  if (found == process.failing.end()) return;
+  const CUresult result = found->result;
+  process.failing.erase(found);
+  process.unusual = !process.failing.empty();
+  refuse(result);
+}
+
+} // namespace
+
+void pass(Gate gate, Process& process) {
+  if (gate == Gate::bare) return;
+  if (process.unusual) return pass_unusual(gate, process);
+  pass_usual(gate, process);
 }
 
 namespace {

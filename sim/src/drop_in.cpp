@@ -2,6 +2,7 @@
 // Makes the simulator a libcuda.so.1: exports the driver's functions under their names, and reads
 // settings from the environment of a program that knows nothing of the simulator.
 
+#include "drop_in.hpp"
 #include "functions.hpp"
 
 #include "../runtime/unmodelled.hpp"
@@ -12,14 +13,14 @@
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <limits>
 #include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 
-namespace cuevent::sim { namespace {
+namespace cuevent::sim {
+namespace {
 
 /// A wrong setting would otherwise make a test pass that tests something else.
 [[noreturn]] void refuse_setting(const char* variable, std::string_view value, const std::string& needed) {
@@ -102,10 +103,12 @@ void read_durations(const char* variable, const std::string& needed, Set set) {
   }
 }
 
+Settings chosen;
+
 /// Runs before any other static object of the program can call the driver.
 const bool configured = [] {
   refuse_unknown_variables();
-  Options options;
+  Options& options = chosen.options;
   options.mode = chooses("CUEVENT_SIM_MODE", "stepped", "running") ? Mode::stepped : Mode::running;
   options.devices = number_from("CUEVENT_SIM_DEVICES", options.devices, 1, 2);
   options.driver_version =
@@ -123,7 +126,7 @@ const bool configured = [] {
     if (const std::string needed = report.open(path); !needed.empty())
       refuse_setting("CUEVENT_SIM_REPORT", path, needed);
   }
-  std::map<std::string, Kernel> kernels;
+  std::map<std::string, Kernel>& kernels = chosen.kernels;
   constexpr const char* at_most = " and whole microseconds, at most 1000000000";
   read_durations("CUEVENT_SIM_KERNEL_US",
                  std::string("a list like work=500,*=20: names of kernels") + at_most,
@@ -151,7 +154,11 @@ const bool configured = [] {
   return true;
 }();
 
-}} // namespace cuevent::sim
+} // namespace
+
+const Settings& settings() { return chosen; }
+
+} // namespace cuevent::sim
 
 #define ENTRY(gate, name, version, symbol, parameters, arguments)                                            \
   extern "C" __attribute__((visibility("default"))) CUresult CUDAAPI symbol parameters {                     \
@@ -205,18 +212,6 @@ __attribute__((destructor)) void report_calls() {
 } // namespace
 
 } // namespace cuevent::sim
-
-/// cuevent::sim::take_unmodelled() for the plugin of pytest: the names as lines, those that fit. Returns how
-/// many there are.
-extern "C" __attribute__((visibility("default"))) std::size_t cueventTakeUnmodelled(char* text,
-                                                                                    std::size_t room) {
-  const auto names = cuevent::sim::take_unmodelled();
-  std::string lines;
-  for (const std::string& name : names)
-    if (lines.size() + name.size() + 1 < room) lines += name + '\n';
-  if (room > 0) std::memcpy(text, lines.c_str(), lines.size() + 1);
-  return names.size();
-}
 
 extern "C" __attribute__((visibility("default"))) int cueventUnmodelled(const char* function,
                                                                         const void* caller) {

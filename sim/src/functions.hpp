@@ -30,7 +30,13 @@ CUresult enter(int index, const char* name, Gate gate, bool per_thread, Body bod
   }
   const char* const reason = call_under_way.reason;
   call_under_way = before;
-  if (result != CUDA_SUCCESS) computer.log.write(lock, index, {name, result, reason});
+  if (result != CUDA_SUCCESS) {
+    computer.log.write(lock, index, {name, result, reason});
+    if (result == CUDA_ERROR_NOT_SUPPORTED) {
+      lock.unlock();
+      tell_refusal();
+    }
+  }
   return result;
 }
 

@@ -96,8 +96,7 @@ std::string Handles::describe(const void* handle) const {
     return number_text(handle) + " is " + found->second->history;
   if (auto found = dead_.find(value); found != dead_.end())
     return number_text(handle) + " was " + found->second;
-  if (value >= first_handle && value < first_of_session_)
-    return number_text(handle) + " is a handle of an earlier session";
+  if (is_of_earlier_session(handle)) return number_text(handle) + " is a handle of an earlier session";
   if (value >= first_of_session_ && value < next_ && (value - first_handle) % stride == 0)
     return number_text(handle) + " was destroyed earlier; its history is no longer kept";
   return number_text(handle) + " is invented: this driver never returned it";
@@ -105,8 +104,11 @@ std::string Handles::describe(const void* handle) const {
 
 std::shared_ptr<Object> Handles::find_object(const void* handle, Kind kind, const Process& process) const {
   auto found = live_.find(reinterpret_cast<std::uintptr_t>(handle));
-  if (found == live_.end())
+  if (found == live_.end()) {
+    // No device has earlier sessions, so no call with such a handle is modelled.
+    if (is_of_earlier_session(handle)) not_modelled("a handle of an earlier session");
     undefined("the call uses a dead or invented " + std::string(name_of(kind)) + ": " + describe(handle));
+  }
   if (found->second->kind != kind)
     undefined("the call needs a handle of another kind, " + std::string(name_of(kind)) + ": " +
               describe(handle));
@@ -114,6 +116,11 @@ std::shared_ptr<Object> Handles::find_object(const void* handle, Kind kind, cons
     undefined("the handle belongs to simulated process " + std::to_string(found->second->process->index) +
               ": " + describe(handle));
   return found->second;
+}
+
+bool Handles::is_of_earlier_session(const void* handle) const {
+  const auto value = reinterpret_cast<std::uintptr_t>(handle);
+  return value >= first_handle && value < first_of_session_;
 }
 
 bool Handles::has_ended(const void* handle, Kind kind) const {

@@ -63,6 +63,7 @@ private:
   void insert(const std::shared_ptr<Object>&, Kind, Process&, const std::string& history);
   std::shared_ptr<Object> find_object(const void* handle, Kind, const Process&) const;
   std::uintptr_t new_handle(std::string& history);
+  bool is_of_earlier_session(const void* handle) const;
 
   std::unordered_map<std::uintptr_t, std::shared_ptr<Object>> live_;
   std::unordered_map<std::uintptr_t, std::string> dead_; ///< histories of last destroyed handles

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <map>
 #include <memory>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -35,12 +36,20 @@ struct ThreadState {
   CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 };
 
+/// The next call of a function fails.
+struct FailingCall {
+  std::string function; ///< its name in the documentation, without a version
+  CUresult result;
+};
+
 /// One simulated process. The two processes share the devices and the clock.
 struct Process {
   int index = 0;
   bool initialized = false;
   bool deinitialized = false;
-  bool forked = false; ///< true in a child of the OS process that initialized it
+  std::vector<FailingCall> failing; ///< what a control call has chosen, oldest first
+  bool unusual = false;             ///< deinitialized, or there are failing calls: one check for each call
+  bool forked = false;              ///< true in a child of the OS process that initialized it
   CUresult fault = CUDA_SUCCESS;
   bool fault_delivered = false;
   Time fault_noticed = never; ///< when the driver notices the fault by itself
@@ -59,6 +68,8 @@ struct Process {
   std::map<int, Pools> pools;                            ///< by device
   std::vector<std::shared_ptr<MemoryPool>> memory_pools; ///< all of them
   std::vector<std::unique_ptr<std::byte[]>> dropped;     ///< given back, but perhaps used by pending work
+
+  void deinitialize() { deinitialized = unusual = true; }
 };
 
 } // namespace cuevent::sim

@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <utility>
 
 #if __has_include(<execinfo.h>)
 #include <execinfo.h>
@@ -41,6 +42,8 @@ void print_refusal(const void* caller) {
   std::abort();
 }
 
+thread_local std::string refusal_to_tell;
+
 void print_stack() {
 #if __has_include(<execinfo.h>)
   void* frames[32];
@@ -55,6 +58,12 @@ void print_stack() {
 
 void undefined(const std::string& report) {
   print("undefined on a device", report);
+  abort_with_report();
+}
+
+void misuse(const std::string& report) {
+  if (misuse_is_thrown) throw Misuse{report};
+  print("wrong control call", report);
   abort_with_report();
 }
 
@@ -78,13 +87,20 @@ void not_modelled(const std::string& what) {
     print("not modelled", what);
     if (refuses) print_refusal(caller);
   }
-  if (refuses) refuse(CUDA_ERROR_NOT_SUPPORTED);
-  abort_with_report();
+  if (!refuses) abort_with_report();
+  if (refusal_hook.load() != nullptr) refusal_to_tell = call.name + (": " + what);
+  refuse(CUDA_ERROR_NOT_SUPPORTED);
+}
+
+void tell_refusal() {
+  const RefusalHook hook = refusal_hook.load();
+  const std::string name = std::exchange(refusal_to_tell, {}); // the hook may call the driver
+  if (hook != nullptr && !name.empty()) hook(name.c_str());
 }
 
 CUresult unmodelled_function(const char* name, const void* caller, Refusable refusable) {
   Computer& computer = Computer::instance();
-  const Computer::Lock lock(computer.mutex);
+  Computer::Lock lock(computer.mutex);
   const bool refuses = computer.options.unmodelled == Unmodelled::error && refusable == Refusable::yes;
   if (computer.report.add_call(name, {}, caller) || !refuses) {
     std::fprintf(stderr,
@@ -94,7 +110,12 @@ CUresult unmodelled_function(const char* name, const void* caller, Refusable ref
     std::fflush(stderr);
     if (refuses) print_refusal(caller);
   }
-  if (refuses) return CUDA_ERROR_NOT_SUPPORTED;
+  if (refuses) {
+    lock.unlock();
+    if (refusal_hook.load() != nullptr) refusal_to_tell = name;
+    tell_refusal();
+    return CUDA_ERROR_NOT_SUPPORTED;
+  }
   print_stack();
   abort_with_report();
 }

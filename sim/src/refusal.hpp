@@ -3,6 +3,7 @@
 
 #include "cuda_headers.hpp"
 
+#include <atomic>
 #include <string>
 
 namespace cuevent::sim {
@@ -47,6 +48,15 @@ inline void refuse_if(bool refused, CUresult result, const char* reason = nullpt
 /// For calls that are undefined on a device. Prints the report with the current call, and aborts.
 [[noreturn]] void undefined(const std::string& report);
 
+/// A control call that makes no sense. Nothing has changed.
+struct Misuse {
+  std::string report;
+};
+/// Whether this thread is in a control call of another language, whose caller gets the report as a text.
+inline thread_local bool misuse_is_thrown = false;
+/// For control calls. Prints the report and aborts, or throws it.
+[[noreturn]] void misuse(const std::string& report);
+
 /// For calls measured to crash a process on a device. Prints the report, and crashes with the same
 /// signal.
 [[noreturn]] void crash(const std::string& report);
@@ -55,6 +65,14 @@ inline void refuse_if(bool refused, CUresult result, const char* reason = nullpt
 /// CUDA_ERROR_NOT_SUPPORTED, as Options::unmodelled says. So it must come before the call changes anything.
 /// Outside of a driver call it always aborts.
 [[noreturn]] void not_modelled(const std::string& what);
+
+/// Is told of each call that was refused because it is not modelled, with the name that the report has. Runs
+/// on the thread of the call, without the computer's lock, so that it may wait for other threads. For
+/// languages that know their own callers.
+using RefusalHook = void (*)(const char* name);
+inline std::atomic<RefusalHook> refusal_hook{nullptr};
+/// Tells the hook, if such a refusal was the last thing that happened on this thread.
+void tell_refusal();
 
 enum class Refusable { no, yes }; ///< no: the function does not return an error code
 

@@ -144,7 +144,8 @@ bool Report::is_new(std::string_view kind, const std::string& name) {
 
 bool Report::add_call(const char* function, const std::string& what, const void* return_address) {
   const std::string name = what.empty() ? function : function + (": " + what);
-  if (calls_.size() < most_names) calls_.insert(name);
+  if (calls_.size() < most_names && !calls_.contains(name))
+    calls_.emplace(name, field(text_of_caller(return_address)));
   if (!is_new("call", name)) return false;
   write("unmodelled",
         std::string(function) + '\t' + field(what) + '\t' + field(text_of_caller(return_address)));
@@ -162,7 +163,7 @@ void Report::add_end(unsigned long long calls) {
   write("calls", std::to_string(calls));
 }
 
-std::set<std::string> Report::take_calls() { return std::exchange(calls_, {}); }
+std::map<std::string, std::string> Report::take_calls() { return std::exchange(calls_, {}); }
 
 void Report::write(std::string_view kind, const std::string& fields) {
   if (path_.empty()) return;

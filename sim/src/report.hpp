@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <set>
 #include <string>
 #include <string_view>
@@ -23,15 +24,16 @@ public:
   /// The program asked cuGetProcAddress for the function, which does not find it.
   void add_question(const char* function);
   void add_end(unsigned long long calls);
-  /// What was called since the last time, each once, in the order of names.
-  std::set<std::string> take_calls();
+  /// What was called since the last time, each once, in the order of names, with the first caller.
+  std::map<std::string, std::string> take_calls();
 
 private:
   bool is_new(std::string_view kind, const std::string& name);
   void write(std::string_view kind, const std::string& fields);
 
   static constexpr std::size_t most_names = 1000; // of a process
-  std::set<std::string> said_, calls_;
+  std::set<std::string> said_;
+  std::map<std::string, std::string> calls_;
   std::string path_; // empty without a file
   std::string program_;
   int process_ = 0;

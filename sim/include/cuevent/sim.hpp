@@ -79,7 +79,8 @@ struct Options {
 };
 
 /// Starts a new session. No handle, context, fault or setting of the old session remains, and handles of
-/// the old session stay invalid, also with `reuse_handles`. Virtual time starts at zero. Callbacks of
+/// the old session stay invalid, also with `reuse_handles`: a call with one of them is a call that is not
+/// modelled, see Options::unmodelled. Virtual time starts at zero. Callbacks of
 /// cuLogsRegisterCallback stay, because a program registers one for as long as it runs.
 void reset(const Options& = {});
 
@@ -132,6 +133,10 @@ void hold(CUstream, CUcontext);
 void release(CUstream, CUcontext);
 /// The number of operations of this stream that have not completed yet.
 std::size_t pending(CUstream);
+std::size_t pending(CUstream, CUcontext);
+/// All operations that have not completed yet, in the order of submission: for each one, what it is, its
+/// stream, and what it waits for. For people to read: the texts may change.
+std::vector<std::string> pending_operations();
 
 // Kernels. A simulated kernel is only a delay, and computes nothing.
 
@@ -158,6 +163,12 @@ void end_kernels(std::string_view name);
 void make_context_fault(CUcontext, CUresult result);
 /// Begins to unload the driver of this process. From then on every call returns CUDA_ERROR_DEINITIALIZED.
 void shut_down(int process = 0);
+
+/// The next call of this function changes nothing and returns `result`. If the call would be refused before
+/// the driver looks at its arguments, for example without cuInit, the call after that fails. Each call of
+/// `fail_next` makes one call fail. The name is the documented one, without a version: "cuMemAlloc". Calls
+/// that work before cuInit cannot fail.
+void fail_next(std::string_view function, CUresult result, int process = 0);
 
 /// Ends this process. Its contexts and handles are gone. Events that the other process opened stay valid.
 /// The process number may call cuInit again, as a new process.

@@ -11,11 +11,14 @@
 #include <initializer_list>
 #include <memory>
 #include <string>
+#include <string_view>
 
 namespace cuevent::sim {
 
 struct Box;
+class Bytes;
 struct End;
+struct Link;
 enum class Memory;
 
 struct GreenContext : Object {
@@ -173,7 +176,12 @@ private:
 
   // Code
   void wait_to_load(const Context&);
-  std::shared_ptr<Code> load(const void* image);
+  static std::string contents(const char* path);
+  static CodeImage checked_ptx(std::string_view);
+  std::shared_ptr<Code> load(const void* image, const Bytes&);
+  CUresult load_module(CUmodule*, const void* image, const Bytes&);
+  CUresult load_library(CUlibrary*, const void* image, const Bytes&);
+  CUresult add_to_link(CUlinkState, CUjitInputType, const void* data, std::size_t);
   std::shared_ptr<Module> new_module(std::shared_ptr<Context>, std::shared_ptr<Code>);
   std::shared_ptr<Module> module_of(const std::shared_ptr<Library>&, const std::shared_ptr<Context>&);
   std::shared_ptr<Function> function_of(const std::shared_ptr<Module>&, const std::string& name);
@@ -181,6 +189,7 @@ private:
   std::shared_ptr<Function> callable(CUfunction, const std::shared_ptr<Context>& in = nullptr);
   std::shared_ptr<Function> only_function(CUfunction);
   std::shared_ptr<Library> library(CUlibrary);
+  std::shared_ptr<Link> link(CUlinkState);
   std::shared_ptr<LibraryKernel> kernel(CUkernel);
   CUresult variable(CUdeviceptr*, size_t* bytes, const std::shared_ptr<Module>&, const char* name);
   static const KernelCode& code_of(const Code&, const std::string& name);

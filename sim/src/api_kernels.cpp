@@ -104,7 +104,7 @@ CUresult Api::cuOccupancyAvailableDynamicSMemPerBlock(size_t* dynamic, CUfunctio
 /// There is no compiler, so the number of registers is one for all kernels, and none has local memory.
 CUresult Api::kernel_attribute(int* value, CUfunction_attribute attribute, const Code& image,
                                const std::string& name, const KernelSettings& settings) {
-  constexpr int registers = 4, architecture = 90;
+  constexpr int architecture = 90;
   const KernelCode& code = code_of(image, name);
   switch (attribute) {
   case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
@@ -119,10 +119,10 @@ CUresult Api::kernel_attribute(int* value, CUfunction_attribute attribute, const
       if (one.constant) *value += static_cast<int>(one.bytes);
     return CUDA_SUCCESS;
   case CU_FUNC_ATTRIBUTE_NUM_REGS:
-    *value = registers;
+    *value = code.registers;
     return CUDA_SUCCESS;
   case CU_FUNC_ATTRIBUTE_PTX_VERSION:
-    *value = image.binary ? architecture : image.image.target;
+    *value = image.image.target;
     return CUDA_SUCCESS;
   case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
     *value = architecture;
@@ -145,6 +145,8 @@ CUresult Api::kernel_attribute(int* value, CUfunction_attribute attribute, const
     *value = settings.cluster[attribute - CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH];
     return CUDA_SUCCESS;
   case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES:
+    *value = static_cast<int>(code.local);
+    return CUDA_SUCCESS;
   case CU_FUNC_ATTRIBUTE_CACHE_MODE_CA:
   case CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET:
     *value = 0;

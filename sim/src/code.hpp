@@ -17,7 +17,7 @@ struct LibraryKernel;
 
 /// What a module or a library was loaded from.
 struct Code {
-  bool binary = false;  ///< not looked into: any name may be in it
+  bool binary = false;  ///< already compiled
   bool garbage = false; ///< a library takes anything, until it is used
   CodeImage image;
 };

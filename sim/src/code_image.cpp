@@ -52,6 +52,7 @@ std::size_t size_of_type(std::string_view word) {
 struct Declaration {
   std::string_view name;
   std::size_t bytes = 0, element = 0, alignment = 0;
+  bool managed = false;
   std::size_t end = 0; ///< the first word behind it
 };
 
@@ -60,8 +61,11 @@ Declaration declaration(const std::vector<std::string_view>& words, std::size_t 
   Declaration found;
   for (; at < words.size(); ++at) {
     const std::string_view word = words[at];
-    if (word == ".align") {
+    if (word == ".align" && at + 1 < words.size()) {
       found.alignment = number(words[++at]);
+    } else if (word == ".attribute") { // (.managed), or another list in brackets
+      while (at < words.size() && words[at] != ")")
+        found.managed |= words[at++] == ".managed";
     } else if (const std::size_t size = size_of_type(word)) {
       found.element = size;
     } else if (word[0] != '.') {
@@ -112,6 +116,7 @@ KernelCode read_kernel(const std::vector<std::string_view>& words, std::size_t& 
 Variable read_variable(const std::vector<std::string_view>& words, const Declaration& of, std::size_t& at) {
   Variable variable;
   variable.bytes = of.bytes;
+  variable.managed = of.managed;
   at = of.end;
   if (at >= words.size() || words[at] != "=") return variable;
   for (++at; at < words.size() && words[at] != ";"; ++at) {

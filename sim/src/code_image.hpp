@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the simulator reads in code: the kernels and variables of PTX text.
+// What the simulator reads in code: kernels and variables.
 #pragma once
 
 #include <cstddef>
@@ -17,11 +17,16 @@ struct KernelCode {
   std::vector<Parameter> parameters;
   int most_threads = 1024;
   std::size_t shared = 0; ///< static
+  int registers = 4;      ///< PTX does not say
+  std::size_t local = 0;
+  int cluster[3] = {}; ///< required; zero if none is
+  bool explicit_cluster = false;
 };
 
 struct Variable {
   std::size_t bytes = 0;
   bool constant = false;
+  bool managed = false;
   std::vector<std::byte> initial; ///< shorter than the variable: the rest is zero
 };
 
@@ -29,7 +34,7 @@ struct Variable {
 struct CodeImage {
   std::map<std::string, KernelCode, std::less<>> kernels;
   std::map<std::string, Variable, std::less<>> variables;
-  int target = 0; ///< 75 for sm_75
+  int target = 0; ///< 75 for PTX of sm_75, or binary code that was made from it
 };
 
 CodeImage read_ptx(std::string_view text);

@@ -679,6 +679,81 @@ void linker_neighbours(Lab& lab) {
   lab.is("complete.nowhere", cu.LinkComplete(state, nullptr, &bytes));
 }
 
+// An H200 crashed when the second option had the value zero. The last question here is that one.
+void linker_options(Lab& lab) {
+  const Api& cu = lab.cu;
+  char log[512] = {};
+  const auto create = [&](int option, void* value) {
+    CUjit_option name = number<CUjit_option>(option);
+    CUlinkState state = nullptr;
+    const CUresult result = cu.LinkCreate(1, &name, &value, &state);
+    if (result == CUDA_SUCCESS) cu.LinkDestroy(state);
+    return result;
+  };
+  for (const int option : {0, 1, 7, 9, 10, 11, 12, 13, 14, 16, 20, 30, 31, 99, -1})
+    for (const std::uintptr_t value : {std::uintptr_t{1}, std::uintptr_t{64}, std::uintptr_t{90}})
+      lab.is(std::to_string(option) + ".to_" + std::to_string(value),
+             create(option, reinterpret_cast<void*>(value)));
+  CUjit_option names[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+  void* values[] = {log, reinterpret_cast<void*>(sizeof log)};
+  CUlinkState state = nullptr;
+  lab.is("log", cu.LinkCreate(2, names, values, &state));
+  for (const int option : {0, 7, 8, 9, 10, 11, 12, 13, 14, 16, 20, 30, 1})
+    lab.is(std::to_string(option) + ".to_0", create(option, nullptr));
+}
+
+// How many clusters fit depends on the device: which multiprocessors it lacks.
+void clusters(Lab& lab) {
+  const Api& cu = lab.cu;
+  CUmodule const module = load_module(lab);
+  CUfunction const plain = function_of(lab, module, "plain"), work = function_of(lab, module, "work");
+  CUlaunchAttribute attribute{};
+  attribute.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+  CUlaunchConfig config{};
+  config.gridDimX = 720;
+  config.gridDimY = config.gridDimZ = config.blockDimX = config.blockDimY = config.blockDimZ = 1;
+  const auto ask = [&](const std::string& name, CUfunction function) {
+    int count = -1, size = -1;
+    const CUresult active = cu.OccupancyMaxActiveClusters(&count, function, &config);
+    const CUresult potential = cu.OccupancyMaxPotentialClusterSize(&size, function, &config);
+    lab.shows(name, joined({active == CUDA_SUCCESS ? std::to_string(count) : lab.name_of(active),
+                            potential == CUDA_SUCCESS ? std::to_string(size) : lab.name_of(potential)}));
+  };
+  ask("no_cluster", plain);
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  auto& wish = attribute.value.clusterDim;
+  wish.y = wish.z = 1;
+  for (const unsigned size : {0U, 1U, 2U, 3U, 4U, 5U, 6U, 7U, 8U, 9U, 16U})
+    for (const unsigned threads : {32U, 512U, 1024U, 1025U}) {
+      wish.x = size;
+      config.blockDimX = threads;
+      ask("of_" + std::to_string(size) + ".with_" + std::to_string(threads), plain);
+    }
+  wish.x = 7;
+  ask("does_not_divide", plain);
+  wish.x = 2;
+  config.blockDimX = 257;
+  ask("beyond_bound", work);
+  config.blockDimX = 0;
+  ask("no_threads", work);
+  config.blockDimX = 32;
+  config.gridDimY = 0;
+  ask("no_blocks", work);
+  config.gridDimY = 1;
+  for (const unsigned shared : {1024U, 16384U, 30000U, 60000U}) {
+    config.sharedMemBytes = shared;
+    ask("shared_" + std::to_string(shared), work);
+  }
+  config.sharedMemBytes = 0;
+  ask("null_function", nullptr);
+  ask("kernel", as_function(kernel_of(lab, load_library(lab), "work")));
+  int count = 0;
+  lab.is("nowhere", cu.OccupancyMaxActiveClusters(nullptr, work, &config));
+  lab.is("null_launch", cu.OccupancyMaxActiveClusters(&count, work, nullptr));
+  everywhere(lab, "ask", [&](CUstream) { return cu.OccupancyMaxActiveClusters(&count, work, &config); });
+}
+
 // What `code.variables` and `code.libraries` do not ask.
 void more_variables(Lab& lab) {
   const Api& cu = lab.cu;
@@ -881,7 +956,9 @@ std::vector<Scenario> libraries_scenarios() {
           {"code.more_variables", more_variables, Place::child},
           {"code.attributes_of_cubin", attributes_of_cubin, Place::child},
           {"code.binary", binary, Place::probe},
+          {"code.clusters", clusters, Place::probe},
           {"code.linker_neighbours", linker_neighbours, Place::probe},
+          {"code.linker_options", linker_options, Place::probe},
           {"code.pairs", pairs, Place::child},
           {"code.loads", loads, Place::child},
           {"code.lazy_loads", lazy_loads, Place::bare}};

@@ -8,6 +8,7 @@
 #include "graph.hpp"
 #include "stream.hpp"
 
+#include <array>
 #include <initializer_list>
 #include <memory>
 #include <string>
@@ -196,7 +197,10 @@ private:
   static const KernelCode& code_of(const Function& function) {
     return code_of(*function.module->code, function.name);
   }
+  static std::array<int, 3> required_cluster(const KernelCode&, const KernelSettings&);
   static int most_dynamic_shared(const KernelCode&, const KernelSettings&);
+  struct ClusterLaunch;
+  ClusterLaunch cluster_launch(const int* out, CUfunction, const CUlaunchConfig*);
   static int blocks_that_fit(const Function&, int threads, std::size_t dynamic_shared);
   static CUresult kernel_attribute(int*, CUfunction_attribute, const Code&, const std::string& name,
                                    const KernelSettings&);

@@ -24,6 +24,12 @@ const KernelCode& Api::code_of(const Code& code, const std::string& name) {
   return found == code.image.kernels.end() ? unknown : found->second;
 }
 
+/// What was set counts more than what the code says. Zeros: none is required.
+std::array<int, 3> Api::required_cluster(const KernelCode& code, const KernelSettings& settings) {
+  const int* const found = settings.cluster[0] != 0 ? settings.cluster : code.cluster;
+  return {found[0], found[1], found[2]};
+}
+
 int Api::most_dynamic_shared(const KernelCode& code, const KernelSettings& settings) {
   return settings.dynamic_shared >= 0 ? settings.dynamic_shared
                                       : static_cast<int>(plain_shared - code.shared);
@@ -142,13 +148,15 @@ CUresult Api::kernel_attribute(int* value, CUfunction_attribute attribute, const
   case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
   case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
   case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
-    *value = settings.cluster[attribute - CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH];
+    *value = required_cluster(code, settings)[attribute - CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH];
+    return CUDA_SUCCESS;
+  case CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET:
+    *value = code.explicit_cluster;
     return CUDA_SUCCESS;
   case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES:
     *value = static_cast<int>(code.local);
     return CUDA_SUCCESS;
   case CU_FUNC_ATTRIBUTE_CACHE_MODE_CA:
-  case CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET:
     *value = 0;
     return CUDA_SUCCESS;
   default:
@@ -188,6 +196,12 @@ CUresult Api::set_kernel_attribute(CUfunction_attribute attribute, int value, co
 CUresult Api::cuFuncGetAttribute(int* value, CUfunction_attribute attribute, CUfunction handle) {
   refuse_if(value == nullptr, CUDA_ERROR_INVALID_VALUE);
   const auto of = only_function(handle);
+#if CUDA_VERSION >= 12040
+  refuse_if(!of->loaded && (attribute == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK ||
+                            attribute == CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES ||
+                            attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES),
+            CUDA_ERROR_FUNCTION_NOT_LOADED);
+#endif
   return kernel_attribute(value, attribute, *of->module->code, of->name, *of->settings);
 }
 

@@ -63,8 +63,13 @@ std::string code_of(const Bytes& bytes, const Found& found) {
 }
 
 CodeImage read_file(const Bytes& bytes) {
+  constexpr std::uint64_t place_of_class = 4, place_of_os_abi = 7;
+  refuse_if(bytes.value<unsigned char>(place_of_class) == 1, CUDA_ERROR_UNKNOWN); // of 32 bits
   ElfImage elf = read_elf(bytes);
-  refuse_if(!runs_here(elf.target), CUDA_ERROR_NO_BINARY_FOR_GPU);
+  refuse_if(elf.target == 0, CUDA_ERROR_UNKNOWN);
+  refuse_if(!runs_here(elf.target) || bytes.value<unsigned char>(place_of_os_abi) == 0,
+            CUDA_ERROR_NO_BINARY_FOR_GPU);
+  if (elf.code.relocatable) elf.code.variables.clear(); // they have no place yet
   return std::move(elf.code);
 }
 
@@ -75,6 +80,9 @@ CodeImage read_fat_binary(const Bytes& bytes) {
     std::uint64_t size;
   };
   const auto header = bytes.value<Header>(0);
+  damaged_if(header.version != 1);
+  constexpr std::uint64_t most = std::uint64_t{1} << 30;
+  refuse_if(header.size > most, CUDA_ERROR_NO_BINARY_FOR_GPU);
   std::optional<Found> best;
   for (std::uint64_t at = header.header_size, end = at + header.size; at < end;) {
     const auto entry = bytes.value<Entry>(at);
@@ -103,12 +111,23 @@ bool is_binary(std::string_view image) {
   return false;
 }
 
-/// Not measured: code.binary
-CodeImage read_binary(const Bytes& bytes) {
+/// A device crashes if a table lies outside of the bytes.
+CUresult read_binary(const Bytes& bytes, CodeImage& code) {
   try {
-    return read(bytes, false);
+    code = read(bytes, false);
+    return CUDA_SUCCESS;
   } catch (const Damaged&) {
-    refuse(CUDA_ERROR_INVALID_IMAGE);
+    return CUDA_ERROR_INVALID_IMAGE;
+  } catch (const Refusal& refusal) {
+    return refusal.result;
+  }
+}
+
+bool has_sections(const Bytes& bytes) {
+  try {
+    return bytes.read(0, 4) != elf_magic || elf_has_sections(bytes);
+  } catch (const Damaged&) {
+    return false;
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include "bytes.hpp"
 #include "code_image.hpp"
+#include "cuda_headers.hpp"
 
 #include <string_view>
 
@@ -11,7 +12,10 @@ namespace cuevent::sim {
 
 bool is_binary(std::string_view image);
 
-/// The code for the simulated device. Throws Refusal if there is none.
-CodeImage read_binary(const Bytes&);
+/// The code for the simulated device, and CUDA_SUCCESS; or what a device says of the bytes.
+CUresult read_binary(const Bytes&, CodeImage&);
+
+/// Whether an ELF file has its table of sections. A library is refused at once without. True for other files.
+bool has_sections(const Bytes&);
 
 } // namespace cuevent::sim

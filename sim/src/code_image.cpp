@@ -99,6 +99,16 @@ KernelCode read_kernel(const std::vector<std::string_view>& words, std::size_t& 
         threads *= number(words[at]);
       }
       code.most_threads = static_cast<int>(threads);
+    } else if (words[at] == ".explicitcluster") {
+      code.explicit_cluster = true;
+    } else if (words[at] == ".reqnctapercluster") {
+      for (int& extent : code.cluster)
+        extent = 1;
+      for (std::size_t i = 0; i < 3 && at + 1 < words.size(); ++i) {
+        code.cluster[i] = static_cast<int>(std::min<std::size_t>(number(words[++at]), 1'024));
+        if (at + 1 >= words.size() || words[at + 1] != ",") break;
+        ++at;
+      }
     }
   }
   for (int depth = 0; at < words.size(); ++at) {
@@ -137,8 +147,15 @@ CodeImage read_ptx(std::string_view text) {
     if (words[at] == ".entry") {
       const std::string name(words[at + 1]);
       at += 2;
+      if (!image.kernels.contains(name)) image.order.insert(image.order.begin(), name);
       image.kernels[name] = read_kernel(words, at);
     } else if (words[at] == ".func") {
+      const bool elsewhere = at != 0 && words[at - 1] == ".extern";
+      std::size_t name = at + 1;
+      if (words[name] == "(") // what it returns
+        while (name + 1 < words.size() && words[name++] != ")") {
+        }
+      if (name < words.size()) (elsewhere ? image.needs : image.functions).emplace(words[name]);
       while (at < words.size() && words[at] != "{" && words[at] != ";")
         ++at;
       for (int depth = 0; at < words.size(); ++at) {

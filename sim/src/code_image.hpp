@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,9 +33,13 @@ struct Variable {
 
 /// By name.
 struct CodeImage {
+  std::vector<std::string> order; ///< of the kernels, as a library lists them. A module begins with the last
   std::map<std::string, KernelCode, std::less<>> kernels;
   std::map<std::string, Variable, std::less<>> variables;
-  int target = 0; ///< 75 for PTX of sm_75, or binary code that was made from it
+  std::set<std::string> functions; ///< that other inputs of a linker can call
+  std::set<std::string> needs;     ///< the functions of other inputs
+  bool relocatable = false;        ///< for a linker. A device finds nothing that it can use
+  int target = 0;                  ///< 75 for PTX of sm_75, or binary code that was made from it
 };
 
 CodeImage read_ptx(std::string_view text);

@@ -17,6 +17,7 @@ namespace cuevent::sim {
 namespace {
 
 constexpr unsigned machine = 190;
+constexpr unsigned relocatable_object = 13;                      // a type of symbols
 constexpr unsigned char new_abi = 8, new_os_abi = 0x41;          // of CUDA 13
 constexpr unsigned char kernel_mark = 0x10, managed_mark = 0x04; // of a symbol
 constexpr std::size_t reserved_shared = 1'024;                   // the driver's part of shared memory
@@ -50,11 +51,11 @@ public:
   explicit File(const Bytes& bytes) : bytes_(bytes), header_(bytes.value<Elf64_Ehdr>(0)) {
     damaged_if(std::memcmp(header_.e_ident, ELFMAG, SELFMAG) != 0 ||
                header_.e_ident[EI_CLASS] != ELFCLASS64 || header_.e_machine != machine ||
-               header_.e_shentsize != sizeof(Elf64_Shdr));
+               header_.e_shnum == 0 || header_.e_shentsize != sizeof(Elf64_Shdr));
     for (std::size_t i = 0; i < header_.e_shnum; ++i)
       sections_.push_back(
           {{}, bytes_.value<Elf64_Shdr>(header_.e_shoff + i * std::uint64_t{sizeof(Elf64_Shdr)})});
-    const std::string names = sections_.empty() ? std::string() : content(section(header_.e_shstrndx));
+    const std::string names = content(section(header_.e_shstrndx));
     for (std::size_t i = 0; i < sections_.size(); ++i) {
       sections_[i].name = text_at(names, sections_[i].header.sh_name);
       by_name_.emplace(sections_[i].name, i);
@@ -166,10 +167,20 @@ std::optional<Variable> variable_of(const File& file, const Elf64_Sym& symbol) {
 
 } // namespace
 
+bool elf_has_sections(const Bytes& bytes) {
+  const auto header = bytes.value<Elf64_Ehdr>(0);
+  if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != machine) return true;
+  if (header.e_shnum == 0) return false;
+  bytes.read(header.e_shoff, header.e_shnum * std::uint64_t{sizeof(Elf64_Shdr)});
+  // A file that was cut off often has the table of something else there.
+  return bytes.value<Elf64_Shdr>(header.e_shoff + header.e_shstrndx * std::uint64_t{sizeof(Elf64_Shdr)})
+             .sh_type == SHT_STRTAB;
+}
+
 ElfImage read_elf(const Bytes& bytes) {
   const File file(bytes);
   ElfImage elf;
-  elf.relocatable = file.relocatable();
+  elf.code.relocatable = file.relocatable();
   elf.target = file.target();
   elf.code.target = file.source();
   const Section* const table = file.find(".symtab");
@@ -187,8 +198,11 @@ ElfImage read_elf(const Bytes& bytes) {
       KernelCode kernel = info == nullptr ? KernelCode() : kernel_of(file.content(*info));
       if (const Section* const shared = file.find(".nv.shared." + name))
         kernel.shared = std::max<std::size_t>(shared->header.sh_size, reserved_shared) - reserved_shared;
+      if (!elf.code.kernels.contains(name)) elf.code.order.push_back(name);
       elf.code.kernels.insert_or_assign(name, std::move(kernel));
-    } else if (type == STT_OBJECT) {
+    } else if (type == STT_FUNC) {
+      elf.code.functions.insert(text_at(names, symbol.st_name));
+    } else if (type == STT_OBJECT || type == relocatable_object) {
       if (auto variable = variable_of(file, symbol))
         elf.code.variables.insert_or_assign(text_at(names, symbol.st_name), *std::move(variable));
     }
@@ -323,7 +337,8 @@ std::string write_elf(const ElfImage& elf) {
     one.st_other = mark;
     return one;
   };
-  for (const auto& [name, kernel] : elf.code.kernels) {
+  for (const std::string& name : elf.code.order) {
+    const KernelCode& kernel = elf.code.kernels.at(name);
     Elf64_Sym one = symbol(name, STT_FUNC, kernel_mark);
     one.st_shndx = static_cast<std::uint16_t>(writer.section(".text." + name, SHT_PROGBITS, ""));
     const std::uint32_t number = static_cast<std::uint32_t>(symbols.size() / sizeof one);

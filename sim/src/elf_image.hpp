@@ -10,9 +10,12 @@ namespace cuevent::sim {
 
 struct ElfImage {
   CodeImage code;
-  int target = 0;           ///< 90 for sm_90
-  bool relocatable = false; ///< for a linker, and not for a device
+  int target = 0; ///< 90 for sm_90
 };
+
+/// Whether the file is of a kernel compiler, and its table of sections is not empty and can be read. True for
+/// other files. Throws Damaged if there is no head.
+bool elf_has_sections(const Bytes&);
 
 /// Throws Damaged.
 ElfImage read_elf(const Bytes&);

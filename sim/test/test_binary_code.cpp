@@ -163,6 +163,114 @@ TEST_CASE("a launch of a binary kernel without its parameters is refused") {
   CHECK(launch("odd", 129) == CUDA_ERROR_INVALID_VALUE);
 }
 
+TEST_CASE("a library takes code for another device, and says so when it is used") {
+  Binaries f;
+  std::string image = file("cubin");
+  image[0x31] = 80; // the device in the flags of the file
+  CUmodule module = nullptr;
+  CHECK(f.cu.module_load(&module, image.data()) == CUDA_ERROR_NO_BINARY_FOR_GPU);
+  CUlibrary library = nullptr;
+  OK(f.load_library(&library, image.data(), nullptr, nullptr, 0, nullptr, nullptr, 0));
+  CUkernel kernel = nullptr;
+  CHECK(f.library_kernel(&kernel, library, "odd") == CUDA_ERROR_NO_BINARY_FOR_GPU);
+  image = file("cubin").substr(0, 1000); // without the table of sections
+  image.resize(8000);
+  CHECK(f.load_library(&library, image.data(), nullptr, nullptr, 0, nullptr, nullptr, 0) ==
+        CUDA_ERROR_INVALID_IMAGE);
+}
+
+#if CUDA_VERSION >= 12040
+TEST_CASE("a list of functions begins with the last one of the file, and does not load them") {
+  Binaries f;
+  const std::string image = file("cubin");
+  const CUmodule module = f.load(image.data());
+  const auto list = f.cu.find<PFN_cuModuleEnumerateFunctions_v12040>("cuModuleEnumerateFunctions", 12040);
+  const auto name_of = f.cu.find<PFN_cuFuncGetName_v12030>("cuFuncGetName", 12030);
+  const auto load = f.cu.find<PFN_cuFuncLoad_v12040>("cuFuncLoad", 12040);
+  CUfunction functions[2] = {};
+  OK(list(functions, 2, module));
+  const char* name = nullptr;
+  OK(name_of(&name, functions[0]));
+  CHECK(std::string(name) == "odd");
+  int value = 0;
+  CHECK(f.attribute(&value, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, functions[0]) ==
+        CUDA_ERROR_FUNCTION_NOT_LOADED);
+  CHECK(f.get(functions[0], CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES) == 64);
+  OK(load(functions[0]));
+  CHECK(f.get(functions[0], CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK) == 128);
+}
+#endif
+
+TEST_CASE("the driver's linker says what is missing, and what is there twice") {
+  Fixture f;
+  const auto create = f.cu.find<PFN_cuLinkCreate_v6050>("cuLinkCreate", 6050);
+  const auto add = f.cu.find<PFN_cuLinkAddData_v6050>("cuLinkAddData", 6050);
+  const auto complete = f.cu.find<PFN_cuLinkComplete_v5050>("cuLinkComplete", 5050);
+  const auto destroy = f.cu.find<PFN_cuLinkDestroy_v5050>("cuLinkDestroy", 5050);
+  const auto ptx = [&](CUlinkState state, const std::string& body) {
+    std::string text = ".version 7.0\n.target sm_75\n" + body;
+    return add(state, CU_JIT_INPUT_PTX, text.data(), text.size(), "a", 0, nullptr, nullptr);
+  };
+  const std::string caller = ".extern .func (.param .b32 r) outside (.param .b32 a);\n"
+                             ".visible .entry calls(.param .u64 p) { ret; }\n";
+  CUlinkState state = nullptr;
+  void* out = nullptr;
+  std::size_t bytes = 0;
+  OK(create(0, nullptr, nullptr, &state));
+  OK(ptx(state, caller));
+  CHECK(ptx(state, caller) == CUDA_ERROR_INVALID_SOURCE);
+  CHECK(complete(state, &out, &bytes) == CUDA_ERROR_INVALID_SOURCE);
+  OK(destroy(state));
+  OK(create(0, nullptr, nullptr, &state));
+  OK(ptx(state, caller));
+  CHECK(complete(state, &out, &bytes) == CUDA_ERROR_INVALID_SOURCE);
+  OK(ptx(state, ".visible .func (.param .b32 r) outside (.param .b32 a) { ret; }\n"));
+  OK(complete(state, &out, &bytes));
+  CHECK(complete(state, &out, &bytes) == CUDA_ERROR_INVALID_HANDLE);
+  CUmodule module = nullptr;
+  CUfunction function = nullptr;
+  OK(f.cu.module_load(&module, out));
+  OK(destroy(state));
+  CHECK(f.cu.module_function(&function, module, "calls") == CUDA_SUCCESS);
+  CHECK(f.cu.module_function(&function, module, "outside") == CUDA_ERROR_NOT_FOUND);
+}
+
+TEST_CASE("clusters fit as on the H200 that was asked") {
+  Fixture f;
+  const auto count =
+      f.cu.find<PFN_cuOccupancyMaxActiveClusters_v11070>("cuOccupancyMaxActiveClusters", 11070);
+  const auto largest =
+      f.cu.find<PFN_cuOccupancyMaxPotentialClusterSize_v11070>("cuOccupancyMaxPotentialClusterSize", 11070);
+  CUlaunchAttribute wish{};
+  wish.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+  wish.value.clusterDim = {1, 1, 1};
+  CUlaunchConfig config{};
+  config.gridDimX = 5040;
+  config.gridDimY = config.gridDimZ = config.blockDimY = config.blockDimZ = 1;
+  config.attrs = &wish;
+  config.numAttrs = 1;
+  const std::map<unsigned, std::vector<int>> measured{
+      // by the blocks of a cluster: with 32, 512, 1024 threads
+      {1, {1056, 528, 264}}, {2, {528, 264, 132}}, {3, {327, 163, 79}}, {4, {248, 124, 62}},
+      {5, {193, 94, 47}},    {6, {163, 79, 39}},   {7, {139, 69, 32}},  {8, {124, 62, 30}}};
+  for (const auto& [size, answers] : measured)
+    for (std::size_t i = 0; i < 3; ++i) {
+      wish.value.clusterDim.x = size;
+      config.blockDimX = i == 0 ? 32 : static_cast<unsigned>(512 * i);
+      int found = 0, potential = 0;
+      OK(count(&found, f.kernel, &config));
+      OK(largest(&potential, f.kernel, &config));
+      CHECK(found == answers[i]);
+      CHECK(potential == 8);
+    }
+  int found = -1;
+  wish.value.clusterDim.x = 9;
+  CHECK(count(&found, f.kernel, &config) == CUDA_ERROR_INVALID_CLUSTER_SIZE);
+  wish.value.clusterDim.x = 8;
+  config.gridDimX = 7;
+  CHECK(count(&found, f.kernel, &config) == CUDA_ERROR_INVALID_CLUSTER_SIZE);
+}
+
 TEST_CASE("a damaged binary is loaded or refused, and never read behind its end") {
   Binaries f;
   unsigned state = 1;

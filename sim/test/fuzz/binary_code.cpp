@@ -4,7 +4,6 @@
 
 #include "binary_code.hpp"
 #include "elf_image.hpp"
-#include "refusal.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -42,13 +41,11 @@ void comes_back(const CodeImage& code) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
-  try {
-    const CodeImage code = read_binary(Bytes(bytes));
-    for (const auto& [name, kernel] : code.kernels)
-      require(kernel.most_threads >= 0 && kernel.parameters.size() <= 65'536, "the limits hold");
-    comes_back(code);
-  } catch (const Refusal& refusal) {
-    require(refusal.result != CUDA_SUCCESS, "a refusal is an error");
-  }
+  CodeImage code;
+  if (read_binary(Bytes(bytes), code) != CUDA_SUCCESS) return 0;
+  require(code.order.size() == code.kernels.size(), "each kernel has its place");
+  for (const auto& [name, kernel] : code.kernels)
+    require(kernel.most_threads >= 0 && kernel.parameters.size() <= 65'536, "the limits hold");
+  comes_back(code);
   return 0;
 }

@@ -702,6 +702,26 @@ void linker_options(Lab& lab) {
     lab.is(std::to_string(option) + ".to_0", create(option, nullptr));
 }
 
+void cooperative(Lab& lab) {
+  const Api& cu = lab.cu;
+  CUmodule const module = load_module(lab);
+  CUfunction const plain = function_of(lab, module, "plain"), work = function_of(lab, module, "work");
+  Stream stream(lab);
+  const auto launch = [&](CUfunction function, unsigned blocks, unsigned threads, CUstream where) {
+    return cu.LaunchCooperativeKernel(function, blocks, 1, 1, threads, 1, 1, 0, where, nullptr);
+  };
+  lab.is("plain", launch(plain, 1, 32, stream));
+  lab.is("too_many", launch(plain, 1'000'000, 32, stream));
+  lab.is("no_blocks", launch(plain, 0, 32, stream));
+  lab.is("no_threads", launch(plain, 1, 0, stream));
+  lab.is("too_many_threads", launch(plain, 1, 1025, stream));
+  lab.is("no_parameters", launch(work, 1, 32, stream));
+  lab.is("null", launch(nullptr, 1, 32, stream));
+  lab.is("kernel", launch(as_function(kernel_of(lab, load_library(lab), "plain")), 1, 32, stream));
+  lab.is("synchronize", cu.StreamSynchronize(stream));
+  everywhere_and_captured(lab, "launch", [&](CUstream where) { return launch(plain, 1, 32, where); });
+}
+
 // How many clusters fit depends on the device: which multiprocessors it lacks.
 void clusters(Lab& lab) {
   const Api& cu = lab.cu;
@@ -957,6 +977,7 @@ std::vector<Scenario> libraries_scenarios() {
           {"code.attributes_of_cubin", attributes_of_cubin, Place::child},
           {"code.binary", binary, Place::probe},
           {"code.clusters", clusters, Place::probe},
+          {"code.cooperative", cooperative, Place::probe},
           {"code.linker_neighbours", linker_neighbours, Place::probe},
           {"code.linker_options", linker_options, Place::probe},
           {"code.pairs", pairs, Place::child},

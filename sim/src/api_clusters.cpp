@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// How many clusters of blocks fit on the device. The multiprocessors are in groups, which depend on the device,
-// also among those of one model. A cluster lies in one group, with at most one block on a multiprocessor at a
-// time. Here the groups are those of the H200 that was asked.
+// How many clusters of blocks fit on the device. The multiprocessors are in groups, which differ between the
+// devices of one model too. A cluster lies in one group, with at most one block on a multiprocessor at a time.
+// Here the groups are those of the H200 that was asked.
 
 #include "api.hpp"
 
@@ -76,8 +76,8 @@ Api::ClusterLaunch Api::cluster_launch(const int* out, CUfunction handle, const 
     for (std::size_t i = 0; i < 3; ++i)
       refuse_if(grid[i] % static_cast<unsigned>(cluster[i]) != 0, CUDA_ERROR_INVALID_CLUSTER_SIZE);
   }
-  const int fit = blocks_that_fit(*function, static_cast<int>(std::min(threads, 65'536ULL)),
-                                  config->sharedMemBytes);
+  const int fit =
+      blocks_that_fit(*function, static_cast<int>(std::min(threads, 65'536ULL)), config->sharedMemBytes);
   return {blocks, std::min(fit, most_blocks_of_clusters), beyond};
 }
 

@@ -14,7 +14,6 @@ namespace {
 constexpr int most_blocks = 32, most_threads = 2048, most_threads_of_block = 1024, warp = 32;
 constexpr std::size_t shared_of_processor = 233'472, shared_of_block = 232'448, plain_shared = 49'152;
 constexpr std::size_t reserved_shared = 1'024, shared_granule = 128;
-constexpr int processors = 132;
 
 } // namespace
 
@@ -81,7 +80,7 @@ CUresult Api::cuOccupancyMaxPotentialBlockSizeWithFlags(int* grid, int* threads,
     if (fit * tried <= best) continue;
     best = fit * tried;
     *threads = tried;
-    *grid = fit * processors;
+    *grid = fit * multiprocessors;
   }
   return CUDA_SUCCESS;
 }
@@ -180,12 +179,14 @@ CUresult Api::set_kernel_attribute(CUfunction_attribute attribute, int value, co
     settings.cluster_beyond = value;
     return CUDA_SUCCESS;
   case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+    refuse_if(value < 0 || value > 2, CUDA_ERROR_INVALID_VALUE);
     settings.cluster_policy = value;
     return CUDA_SUCCESS;
   case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
   case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
   case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
-    if (value != 1) not_modelled("clusters of blocks");
+    refuse_if(value < 0, CUDA_ERROR_INVALID_VALUE);
+    if (value > 1) not_modelled("launches in clusters of blocks");
     settings.cluster[attribute - CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH] = value;
     return CUDA_SUCCESS;
   default:

@@ -11,6 +11,8 @@
 
 namespace cuevent::sim {
 
+inline constexpr int multiprocessors = 132; // of the simulated device
+
 struct KernelCode {
   struct Parameter {
     std::size_t offset, size;

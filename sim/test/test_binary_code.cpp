@@ -289,10 +289,10 @@ TEST_CASE("a damaged binary is loaded or refused, and never read behind its end"
       const CUresult result = f.cu.module_load(&module, image.get());
       (result == CUDA_SUCCESS ? loaded : refused)++;
       if (result != CUDA_SUCCESS) continue;
-      CUfunction function = nullptr;
       CUdeviceptr address = 0;
       std::size_t bytes = 0;
 #if CUDA_VERSION >= 12040
+      CUfunction function = nullptr;
       if (f.cu.module_function(&function, module, "odd") == CUDA_SUCCESS) f.parameters(function);
 #endif
       f.global(&address, &bytes, module, "row");

@@ -679,7 +679,7 @@ void linker_neighbours(Lab& lab) {
   lab.is("complete.nowhere", cu.LinkComplete(state, nullptr, &bytes));
 }
 
-// An H200 crashed when the second option had the value zero. The last question here is that one.
+// An H100 crashed when the second option had the value zero. The last question here is that one.
 void linker_options(Lab& lab) {
   const Api& cu = lab.cu;
   char log[512] = {};

@@ -235,7 +235,7 @@ TEST_CASE("the driver's linker says what is missing, and what is there twice") {
   CHECK(f.cu.module_function(&function, module, "outside") == CUDA_ERROR_NOT_FOUND);
 }
 
-TEST_CASE("clusters fit as on the H200 that was asked") {
+TEST_CASE("clusters fit as on the H100 that was asked") {
   Fixture f;
   const auto count =
       f.cu.find<PFN_cuOccupancyMaxActiveClusters_v11070>("cuOccupancyMaxActiveClusters", 11070);

@@ -23,6 +23,18 @@ def modelled():
     return re.findall(r"^RUNTIME [^(]*?(\w+)\(", text, re.MULTILINE)
 
 
+def calls():
+    """The functions of the driver that each function calls itself."""
+    found = {}
+    for path in sorted(HERE.glob("*.cpp")):
+        parts = re.split(r"^RUNTIME ", path.read_text(), flags=re.MULTILINE)
+        for part in parts[1:]:
+            name = re.match(r"[^(]*?(\w+)\(", part)[1]
+            body = part[:part.find("\n}\n")]
+            found.setdefault(name, set()).update(re.findall(r"\b(cu(?!da|event)[A-Z]\w+)", body))
+    return found
+
+
 def exported(library):
     command = ["nm", "-D", "--defined-only", library]
     lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout

@@ -43,6 +43,7 @@ void SimReport::add(std::string_view line) {
   if (process.empty() || begun_ > most_asked || asked_.size() > most_asked) return;
   if (kind == "process") ++processes_[process], ++begun_;
   if (kind == "driver" && !name.empty()) other_drivers_.insert(name);
+  if (kind == "unmeasured" && !name.empty() && unmeasured_.size() < most_asked) unmeasured_.insert(name);
   if (kind == "calls") {
     unsigned long long calls = 0;
     const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), calls);
@@ -95,6 +96,9 @@ std::string SimReport::processes_text() const {
   for (const std::string& driver : other_drivers_)
     text += "; a process has loaded another driver too, and may have used a GPU with it: " + driver;
   if (!other_drivers_.empty()) text += '\n';
+  for (const std::string& version : unmeasured_)
+    text += "nobody has measured a driver of CUDA " + version +
+            ": its answers are those of CUDA 13.0, and what came later follows the text of cuda.h\n";
   if (unknown > 0)
     text += counted(unknown, "process", "processes") +
             " ended without a word, or still run, so their calls are not counted\n";

@@ -38,6 +38,7 @@ private:
   std::map<std::pair<std::string, std::string>, Asked>
       asked_; // by function and by what of it is not modelled
   std::set<std::string> other_drivers_;
+  std::set<std::string> unmeasured_; // the versions of drivers
 };
 
 /// "1,234".

@@ -572,6 +572,208 @@ void attributes_of_cubin(Lab& lab) {
   }
 }
 
+// What is known about the kernels and variables of binary code, which the driver's linker makes.
+void binary(Lab& lab) {
+  const Api& cu = lab.cu;
+  std::string text = image;
+  CUlinkState state = nullptr;
+  void* code = nullptr;
+  std::size_t size = 0;
+  lab.must(cu.LinkCreate(0, nullptr, nullptr, &state), "cuLinkCreate");
+  lab.must(cu.LinkAddData(state, CU_JIT_INPUT_PTX, text.data(), text.size() + 1, "a", 0, nullptr, nullptr),
+           "cuLinkAddData");
+  lab.must(cu.LinkComplete(state, &code, &size), "cuLinkComplete");
+  CUmodule module = nullptr;
+  CUlibrary library = nullptr;
+  lab.must(cu.ModuleLoadData(&module, code), "cuModuleLoadData");
+  lab.must(cu.LibraryLoadData(&library, code, nullptr, nullptr, 0, nullptr, nullptr, 0), "cuLibraryLoadData");
+  CUdeviceptr address = 0;
+  std::size_t bytes = 0;
+  for (const char* name : {"counter", "table", "fixed", "missing", "plain", ""}) {
+    const std::string end = *name == '\0' ? "no_name" : name;
+    const CUresult of_module = cu.ModuleGetGlobal(&address, &bytes, module, name);
+    lab.shows("module." + end, of_module == CUDA_SUCCESS ? std::to_string(bytes) : lab.name_of(of_module));
+    const CUresult of_library = cu.LibraryGetGlobal(&address, &bytes, library, name);
+    lab.shows("library." + end, of_library == CUDA_SUCCESS ? std::to_string(bytes) : lab.name_of(of_library));
+  }
+  std::uint32_t value = 0;
+  lab.must(cu.ModuleGetGlobal(&address, &bytes, module, "counter"), "cuModuleGetGlobal");
+  lab.is("read", cu.MemcpyDtoH(&value, address, 4));
+  lab.shows("read.value", value);
+  CUfunction function = nullptr;
+  CUkernel kernel = nullptr;
+  for (const char* name : {"missing", "counter", ""}) {
+    const std::string end = *name == '\0' ? "no_name" : name;
+    lab.is("function." + end, cu.ModuleGetFunction(&function, module, name));
+    lab.is("kernel." + end, cu.LibraryGetKernel(&kernel, library, name));
+  }
+#if CUDA_VERSION >= 12040
+  unsigned count = 0;
+  lab.is("functions", cu.ModuleGetFunctionCount(&count, module));
+  lab.shows("functions.count", count);
+  lab.is("kernels", cu.LibraryGetKernelCount(&count, library));
+  lab.shows("kernels.count", count);
+  function = function_of(lab, module, "work");
+  kernel = kernel_of(lab, library, "work");
+  for (std::size_t index = 0; index < 5; ++index) {
+    std::size_t offset = 0, taken = 0;
+    const auto shown = [&](CUresult result) {
+      return result == CUDA_SUCCESS ? std::to_string(offset) + ", " + std::to_string(taken)
+                                    : lab.name_of(result);
+    };
+    const std::string end = std::to_string(index);
+    lab.shows("function.parameter." + end, shown(cu.FuncGetParamInfo(function, index, &offset, &taken)));
+    lab.shows("kernel.parameter." + end, shown(cu.KernelGetParamInfo(kernel, index, &offset, &taken)));
+  }
+  std::size_t offset = 0;
+  lab.is("function.parameter.no_size", cu.FuncGetParamInfo(function, 0, &offset, nullptr));
+  lab.is("function.parameter.no_offset", cu.FuncGetParamInfo(function, 0, nullptr, &bytes));
+#endif
+  Stream stream(lab);
+  lab.is("launch.no_parameters",
+         cu.LaunchKernel(function_of(lab, module, "work"), 1, 1, 1, 1, 1, 1, 0, stream, nullptr, nullptr));
+  lab.is("synchronize", cu.StreamSynchronize(stream));
+}
+
+// What `code.linker` does not ask.
+void linker_neighbours(Lab& lab) {
+  const Api& cu = lab.cu;
+  std::string text = image, other = ".version 7.0\n.target sm_75\n.visible .entry other() { ret; }\n";
+  const auto fresh = [&] {
+    CUlinkState state = nullptr;
+    lab.must(cu.LinkCreate(0, nullptr, nullptr, &state), "cuLinkCreate");
+    return state;
+  };
+  const auto add = [&](CUlinkState state, int type, std::string& input, std::size_t size) {
+    return cu.LinkAddData(state, number<CUjitInputType>(type), input.data(), size, "a", 0, nullptr, nullptr);
+  };
+  void* result = nullptr;
+  std::size_t bytes = 0;
+  const auto kernels = [&](const std::string& name, CUlinkState state) {
+    const CUresult completed = cu.LinkComplete(state, &result, &bytes);
+    lab.is(name + ".complete", completed);
+    CUmodule module = nullptr;
+    if (completed != CUDA_SUCCESS) return;
+    lab.is(name + ".load", cu.ModuleLoadData(&module, result));
+    CUfunction function = nullptr;
+    for (const char* kernel : {"work", "other"})
+      lab.is(name + "." + kernel, cu.ModuleGetFunction(&function, module, kernel));
+  };
+  kernels("nothing", fresh());
+  CUlinkState state = fresh();
+  lab.is("two.first", add(state, CU_JIT_INPUT_PTX, text, text.size() + 1));
+  lab.is("two.second", add(state, CU_JIT_INPUT_PTX, other, other.size()));
+  kernels("two", state);
+  lab.is("two.again", cu.LinkComplete(state, &result, &bytes));
+  state = fresh();
+  lab.is("duplicate.first", add(state, CU_JIT_INPUT_PTX, text, text.size() + 1));
+  lab.is("duplicate.second", add(state, CU_JIT_INPUT_PTX, text, text.size() + 1));
+  kernels("duplicate", state);
+  state = fresh();
+  std::string garbage = "garbage";
+  for (const int type : {-1, 0, 2, 3, 5, 6, 99})
+    lab.is("garbage." + std::to_string(type), add(state, type, garbage, garbage.size()));
+  lab.is("empty", add(state, CU_JIT_INPUT_PTX, text, 0));
+  lab.is("file.null", cu.LinkAddFile(state, CU_JIT_INPUT_PTX, nullptr, 0, nullptr, nullptr));
+  lab.is("complete.no_size", cu.LinkComplete(state, &result, nullptr));
+  lab.is("complete.nowhere", cu.LinkComplete(state, nullptr, &bytes));
+}
+
+// An H100 crashed when the second option had the value zero. The last question here is that one.
+void linker_options(Lab& lab) {
+  const Api& cu = lab.cu;
+  char log[512] = {};
+  const auto create = [&](int option, void* value) {
+    CUjit_option name = number<CUjit_option>(option);
+    CUlinkState state = nullptr;
+    const CUresult result = cu.LinkCreate(1, &name, &value, &state);
+    if (result == CUDA_SUCCESS) cu.LinkDestroy(state);
+    return result;
+  };
+  for (const int option : {0, 1, 7, 9, 10, 11, 12, 13, 14, 16, 20, 30, 31, 99, -1})
+    for (const std::uintptr_t value : {std::uintptr_t{1}, std::uintptr_t{64}, std::uintptr_t{90}})
+      lab.is(std::to_string(option) + ".to_" + std::to_string(value),
+             create(option, reinterpret_cast<void*>(value)));
+  CUjit_option names[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+  void* values[] = {log, reinterpret_cast<void*>(sizeof log)};
+  CUlinkState state = nullptr;
+  lab.is("log", cu.LinkCreate(2, names, values, &state));
+  for (const int option : {0, 7, 8, 9, 10, 11, 12, 13, 14, 16, 20, 30, 1})
+    lab.is(std::to_string(option) + ".to_0", create(option, nullptr));
+}
+
+void cooperative(Lab& lab) {
+  const Api& cu = lab.cu;
+  CUmodule const module = load_module(lab);
+  CUfunction const plain = function_of(lab, module, "plain"), work = function_of(lab, module, "work");
+  Stream stream(lab);
+  const auto launch = [&](CUfunction function, unsigned blocks, unsigned threads, CUstream where) {
+    return cu.LaunchCooperativeKernel(function, blocks, 1, 1, threads, 1, 1, 0, where, nullptr);
+  };
+  lab.is("plain", launch(plain, 1, 32, stream));
+  lab.is("too_many", launch(plain, 1'000'000, 32, stream));
+  lab.is("no_blocks", launch(plain, 0, 32, stream));
+  lab.is("no_threads", launch(plain, 1, 0, stream));
+  lab.is("too_many_threads", launch(plain, 1, 1025, stream));
+  lab.is("no_parameters", launch(work, 1, 32, stream));
+  lab.is("null", launch(nullptr, 1, 32, stream));
+  lab.is("kernel", launch(as_function(kernel_of(lab, load_library(lab), "plain")), 1, 32, stream));
+  lab.is("synchronize", cu.StreamSynchronize(stream));
+  everywhere_and_captured(lab, "launch", [&](CUstream where) { return launch(plain, 1, 32, where); });
+}
+
+// How many clusters fit depends on the device: which multiprocessors it lacks.
+void clusters(Lab& lab) {
+  const Api& cu = lab.cu;
+  CUmodule const module = load_module(lab);
+  CUfunction const plain = function_of(lab, module, "plain"), work = function_of(lab, module, "work");
+  CUlaunchAttribute attribute{};
+  attribute.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+  CUlaunchConfig config{};
+  config.gridDimX = 720;
+  config.gridDimY = config.gridDimZ = config.blockDimX = config.blockDimY = config.blockDimZ = 1;
+  const auto ask = [&](const std::string& name, CUfunction function) {
+    int count = -1, size = -1;
+    const CUresult active = cu.OccupancyMaxActiveClusters(&count, function, &config);
+    const CUresult potential = cu.OccupancyMaxPotentialClusterSize(&size, function, &config);
+    lab.shows(name, joined({active == CUDA_SUCCESS ? std::to_string(count) : lab.name_of(active),
+                            potential == CUDA_SUCCESS ? std::to_string(size) : lab.name_of(potential)}));
+  };
+  ask("no_cluster", plain);
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  auto& wish = attribute.value.clusterDim;
+  wish.y = wish.z = 1;
+  for (const unsigned size : {0U, 1U, 2U, 3U, 4U, 5U, 6U, 7U, 8U, 9U, 16U})
+    for (const unsigned threads : {32U, 512U, 1024U, 1025U}) {
+      wish.x = size;
+      config.blockDimX = threads;
+      ask("of_" + std::to_string(size) + ".with_" + std::to_string(threads), plain);
+    }
+  wish.x = 7;
+  ask("does_not_divide", plain);
+  wish.x = 2;
+  config.blockDimX = 257;
+  ask("beyond_bound", work);
+  config.blockDimX = 0;
+  ask("no_threads", work);
+  config.blockDimX = 32;
+  config.gridDimY = 0;
+  ask("no_blocks", work);
+  config.gridDimY = 1;
+  for (const unsigned shared : {1024U, 16384U, 30000U, 60000U}) {
+    config.sharedMemBytes = shared;
+    ask("shared_" + std::to_string(shared), work);
+  }
+  config.sharedMemBytes = 0;
+  ask("null_function", nullptr);
+  ask("kernel", as_function(kernel_of(lab, load_library(lab), "work")));
+  int count = 0;
+  lab.is("nowhere", cu.OccupancyMaxActiveClusters(nullptr, work, &config));
+  lab.is("null_launch", cu.OccupancyMaxActiveClusters(&count, work, nullptr));
+  everywhere(lab, "ask", [&](CUstream) { return cu.OccupancyMaxActiveClusters(&count, work, &config); });
+}
+
 // What `code.variables` and `code.libraries` do not ask.
 void more_variables(Lab& lab) {
   const Api& cu = lab.cu;
@@ -773,6 +975,11 @@ std::vector<Scenario> libraries_scenarios() {
           {"code.set_attributes", set_attributes, Place::child},
           {"code.more_variables", more_variables, Place::child},
           {"code.attributes_of_cubin", attributes_of_cubin, Place::child},
+          {"code.binary", binary, Place::probe},
+          {"code.clusters", clusters, Place::probe},
+          {"code.cooperative", cooperative, Place::probe},
+          {"code.linker_neighbours", linker_neighbours, Place::probe},
+          {"code.linker_options", linker_options, Place::probe},
           {"code.pairs", pairs, Place::child},
           {"code.loads", loads, Place::child},
           {"code.lazy_loads", lazy_loads, Place::bare}};

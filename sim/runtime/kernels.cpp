@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Kernels: nvcc registers their names at the start of the program. A launch is one of the simulated driver,
-// which takes time and computes nothing.
-#include "runtime.hpp"
+// The code that nvcc registers becomes a library of the driver when it is first used. A launch is one of the
+// simulated driver, which takes time and computes nothing.
+#include "kernels.hpp"
 
 #include <cstddef>
 #include <cstdio>
@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 namespace cuevent::sim::runtime {
@@ -19,10 +20,21 @@ struct Size { // dim3
   unsigned x, y, z;
 };
 
+/// The program has its address as the handle of the code.
+struct Binary {
+  const void* code;
+  CUlibrary library = nullptr;
+};
+
 struct Kernel {
+  Binary* binary;
   std::string name;
-  std::size_t launches = 0;
-  std::map<CUcontext, CUfunction> functions{};
+  CUkernel kernel = nullptr;
+};
+
+struct Variable {
+  Binary* binary;
+  std::string name;
 };
 
 struct Configuration {
@@ -33,92 +45,149 @@ struct Configuration {
 
 thread_local std::vector<Configuration> configurations;
 
-class Kernels {
+class Code {
 public:
-  ~Kernels() {
-    for (const auto& [host, kernel] : kernels_) {
-      if (kernel.launches == 0) continue;
+  ~Code() {
+    for (const auto& [name, launches] : launches_) {
       int status = 0;
       const std::unique_ptr<char, void (*)(void*)> plain(
-          abi::__cxa_demangle(kernel.name.c_str(), nullptr, nullptr, &status), &std::free);
+          abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status), &std::free);
       std::fprintf(stderr, "cuevent sim: the kernel %s was launched %zu times and computed nothing\n",
-                   plain ? plain.get() : kernel.name.c_str(), kernel.launches);
+                   plain ? plain.get() : name.c_str(), launches);
     }
   }
 
-  void add(const void* host, const char* name) {
+  Binary* add(const void* code) {
     const std::lock_guard lock(mutex_);
-    kernels_.insert_or_assign(host, Kernel{name});
+    return binaries_.emplace_back(std::make_unique<Binary>(Binary{code})).get();
   }
 
-  bool has(const void* host) {
+  void remove(const Binary* binary) {
     const std::lock_guard lock(mutex_);
-    return kernels_.contains(host);
+    std::erase_if(kernels_, [=](const auto& each) { return each.second.binary == binary; });
+    std::erase_if(variables_, [=](const auto& each) { return each.second.binary == binary; });
+    if (binary->library != nullptr) cuLibraryUnload(binary->library);
+    std::erase_if(binaries_, [=](const auto& each) { return each.get() == binary; });
   }
 
-  CUresult launch(const void* host, const Configuration& how) {
-    CUfunction function = nullptr;
-    CUresult result = function_of(host, function);
-    if (result == CUDA_SUCCESS)
-      result = cuLaunchKernel(function, how.grid.x, how.grid.y, how.grid.z, how.block.x, how.block.y,
-                              how.block.z, static_cast<unsigned>(how.shared), how.stream, nullptr, nullptr);
-    if (result != CUDA_SUCCESS) return result;
+  void add(const void* host, Kernel kernel) {
     const std::lock_guard lock(mutex_);
-    ++kernels_.at(host).launches;
+    kernels_.insert_or_assign(host, std::move(kernel));
+  }
+
+  void add(const void* host, Variable variable) {
+    const std::lock_guard lock(mutex_);
+    variables_.insert_or_assign(host, std::move(variable));
+  }
+
+  void add_handle(const void* handle, Handle kind) {
+    const std::lock_guard lock(mutex_);
+    handles_.insert_or_assign(handle, kind);
+  }
+
+  Error kernel(const void* host, CUkernel& kernel) {
+    const std::lock_guard lock(mutex_);
+    const auto found = kernels_.find(host);
+    if (found == kernels_.end()) return host == nullptr ? invalid_device_function : unknown_kernel;
+    CUkernel& known = found->second.kernel;
+    CUresult result = CUDA_SUCCESS;
+    if (known == nullptr) {
+      result = load(*found->second.binary);
+      const CUlibrary library = found->second.binary->library;
+      if (result == CUDA_SUCCESS) result = cuLibraryGetKernel(&known, library, found->second.name.c_str());
+      if (result == CUDA_ERROR_NOT_FOUND) return invalid_device_function;
+      if (result == CUDA_SUCCESS) handles_.insert_or_assign(known, Handle::kernel);
+    }
+    kernel = known;
     return result;
+  }
+
+  bool is(const void* handle, Handle kind) {
+    const std::lock_guard lock(mutex_);
+    const auto found = handles_.find(handle);
+    return found != handles_.end() && found->second == kind;
+  }
+
+  /// No lock is held during the call, which may wait.
+  Error variable(const void* host, CUdeviceptr* address, std::size_t* bytes) {
+    std::unique_lock lock(mutex_);
+    const auto found = variables_.find(host);
+    if (found == variables_.end()) return invalid_symbol;
+    if (const CUresult result = load(*found->second.binary); result != CUDA_SUCCESS) return result;
+    const CUlibrary library = found->second.binary->library;
+    const std::string name = found->second.name;
+    lock.unlock();
+    const CUresult result = cuLibraryGetGlobal(address, bytes, library, name.c_str());
+    return result == CUDA_ERROR_NOT_FOUND ? invalid_symbol : static_cast<Error>(result);
+  }
+
+  void count(const void* host) {
+    const std::lock_guard lock(mutex_);
+    const auto found = kernels_.find(host);
+    if (found != kernels_.end()) ++launches_[found->second.name];
   }
 
 private:
-  /// The kernel's function in the current context. No lock is held during the launch, which may block.
-  CUresult function_of(const void* host, CUfunction& function) {
-    const std::lock_guard lock(mutex_);
-    Kernel& kernel = kernels_.at(host);
-    CUcontext context = nullptr;
-    CUresult result = cuCtxGetCurrent(&context);
-    CUfunction& known = kernel.functions[context];
-    if (result == CUDA_SUCCESS && known == nullptr) result = load(known, kernel.name);
-    function = known;
-    return result;
-  }
-
-  /// As far as the program can tell, its kernels were loaded when it started, so no capture forbids this.
-  static CUresult load(CUfunction& function, const std::string& name) {
-    const std::string code =
-        ".version 6.0\n.target sm_50\n.address_size 64\n.visible .entry " + name + "() { ret; }\n";
-    CUmodule module = nullptr;
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    cuThreadExchangeStreamCaptureMode(&mode);
-    CUresult result = cuModuleLoadData(&module, code.c_str());
-    if (result == CUDA_SUCCESS) result = cuModuleGetFunction(&function, module, name.c_str());
-    cuThreadExchangeStreamCaptureMode(&mode);
-    return result;
+  static CUresult load(Binary& binary) {
+    if (binary.library != nullptr) return CUDA_SUCCESS;
+    return cuLibraryLoadData(&binary.library, binary.code, nullptr, nullptr, 0, nullptr, nullptr, 0);
   }
 
   std::mutex mutex_;
-  std::map<const void*, Kernel> kernels_; ///< by the address of the host's function
+  std::vector<std::unique_ptr<Binary>> binaries_;
+  std::map<const void*, Kernel> kernels_;     ///< by the address of the host's function
+  std::map<const void*, Variable> variables_; ///< by the address of the host's variable
+  std::map<const void*, Handle> handles_;     ///< of the driver, that the program has
+  std::map<std::string, std::size_t> launches_;
 };
 
 /// Made by the first registration, so that it ends after the program's own objects.
-Kernels& kernels() {
-  static Kernels all;
+Code& code() {
+  static Code all;
   return all;
 }
 
 } // namespace
 
-RUNTIME void** __cudaRegisterFatBinary(void*) {
-  static void* handle = nullptr;
-  return &handle;
+Error launchable(const void* kernel, CUfunction& function) {
+  CUkernel found = nullptr;
+  Error error = code().kernel(kernel, found);
+  function = reinterpret_cast<CUfunction>(found); // the driver's launches take both
+  if (error != unknown_kernel || !(code().is(kernel, Handle::kernel) || code().is(kernel, Handle::function)))
+    return error;
+  function = static_cast<CUfunction>(const_cast<void*>(kernel));
+  return CUDA_SUCCESS;
+}
+
+Error function_of(const void* kernel, CUfunction& function) {
+  const Error error = launchable(kernel, function);
+  if (error != CUDA_SUCCESS || code().is(kernel, Handle::function)) return error;
+  return cuKernelGetFunction(&function, reinterpret_cast<CUkernel>(function));
+}
+
+void handle_is_known(const void* handle, Handle kind) { code().add_handle(handle, kind); }
+
+void launched(const void* kernel) { code().count(kernel); }
+
+Error variable(const void* symbol, CUdeviceptr* address, std::size_t* bytes) {
+  return code().variable(symbol, address, bytes);
+}
+
+RUNTIME void** __cudaRegisterFatBinary(void* wrapper) {
+  return reinterpret_cast<void**>(code().add(wrapper));
 }
 RUNTIME void __cudaRegisterFatBinaryEnd(void**) {}
-RUNTIME void __cudaUnregisterFatBinary(void**) {}
+RUNTIME void __cudaUnregisterFatBinary(void** binary) { code().remove(reinterpret_cast<Binary*>(binary)); }
 RUNTIME char __cudaInitModule(void**) { return 1; }
-/// A function that copies to or from a variable aborts.
-RUNTIME void __cudaRegisterVar(void**, char*, char*, const char*, int, std::size_t, int, int) {}
 
-RUNTIME void __cudaRegisterFunction(void**, const char* host, char*, const char* name, int, void*, void*,
-                                    void*, void*, int*) {
-  kernels().add(host, name);
+RUNTIME void __cudaRegisterVar(void** binary, char* host, char*, const char* name, int, std::size_t, int,
+                               int) {
+  code().add(host, Variable{reinterpret_cast<Binary*>(binary), name});
+}
+
+RUNTIME void __cudaRegisterFunction(void** binary, const char* host, char*, const char* name, int, void*,
+                                    void*, void*, void*, int*) {
+  code().add(host, Kernel{reinterpret_cast<Binary*>(binary), name});
 }
 
 RUNTIME unsigned __cudaPushCallConfiguration(Size grid, Size block, std::size_t shared, CUstream stream) {
@@ -135,24 +204,6 @@ RUNTIME Error __cudaPopCallConfiguration(Size* grid, Size* block, std::size_t* s
   *shared = last.shared;
   *static_cast<CUstream*>(stream) = last.stream;
   return CUDA_SUCCESS;
-}
-
-RUNTIME Error cudaLaunchKernel(const void* host, Size grid, Size block, void**, std::size_t shared,
-                               CUstream stream) {
-  if (!kernels().has(host)) return told(CUDA_ERROR_INVALID_HANDLE);
-  return with_context([&] { return kernels().launch(host, {grid, block, shared, stream}); });
-}
-
-/// A kernel's handle is the address of its host function.
-RUNTIME Error __cudaGetKernel(const void** kernel, const void* host) {
-  if (!kernels().has(host)) return told(CUDA_ERROR_INVALID_HANDLE);
-  *kernel = host;
-  return CUDA_SUCCESS;
-}
-
-RUNTIME Error __cudaLaunchKernel(const void* kernel, Size grid, Size block, void** arguments,
-                                 std::size_t shared, CUstream stream) {
-  return cudaLaunchKernel(kernel, grid, block, arguments, shared, stream);
 }
 
 } // namespace cuevent::sim::runtime

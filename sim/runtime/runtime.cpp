@@ -29,17 +29,14 @@ CUresult use_device(int ordinal) {
   return cuCtxSetCurrent(context);
 }
 
-CUresult start() {
-  static const CUresult started = cuInit(0);
-  return started;
-}
-
 /// The names that do not follow from the driver's.
 constexpr std::pair<Error, const char*> names[] = {
     {CUDA_ERROR_OUT_OF_MEMORY, "cudaErrorMemoryAllocation"},
     {CUDA_ERROR_NOT_INITIALIZED, "cudaErrorInitializationError"},
     {CUDA_ERROR_DEINITIALIZED, "cudaErrorCudartUnloading"},
     {invalid_configuration, "cudaErrorInvalidConfiguration"},
+    {invalid_pitch, "cudaErrorInvalidPitchValue"},
+    {invalid_symbol, "cudaErrorInvalidSymbol"},
     {invalid_copy_direction, "cudaErrorInvalidMemcpyDirection"},
     {CUDA_ERROR_DEVICE_UNAVAILABLE, "cudaErrorDevicesUnavailable"},
     {missing_configuration, "cudaErrorMissingConfiguration"},
@@ -79,6 +76,11 @@ Error told(Error error) {
   return error;
 }
 
+CUresult start() {
+  static const CUresult started = cuInit(0);
+  return started;
+}
+
 CUresult ready() {
   CUcontext current = nullptr;
   if (const CUresult started = start(); started != CUDA_SUCCESS) return started;
@@ -104,6 +106,8 @@ RUNTIME const char* cudaGetErrorName(Error error) {
 RUNTIME const char* cudaGetErrorString(Error error) {
   const char* text = nullptr;
   if (error == invalid_configuration) return "invalid configuration argument";
+  if (error == invalid_pitch) return "invalid pitch argument";
+  if (error == invalid_symbol) return "invalid device symbol";
   if (error == invalid_copy_direction) return "invalid copy direction for memcpy";
   if (error == missing_configuration) return "__global__ function call is not configured";
   if (error == invalid_device_function) return "invalid device function";
@@ -121,13 +125,11 @@ RUNTIME Error cudaRuntimeGetVersion(int* version) {
 }
 
 RUNTIME Error cudaGetDeviceCount(int* count) {
-  const CUresult started = start();
-  return told(started != CUDA_SUCCESS ? started : cuDeviceGetCount(count));
+  return with_driver([=] { return cuDeviceGetCount(count); });
 }
 
 RUNTIME Error cudaSetDevice(int device) {
-  const CUresult started = start();
-  return told(started != CUDA_SUCCESS ? started : use_device(device));
+  return with_driver([=] { return use_device(device); });
 }
 
 RUNTIME Error cudaGetDevice(int* device) {
@@ -140,8 +142,7 @@ RUNTIME Error cudaDeviceSynchronize() {
 }
 
 RUNTIME Error cudaDeviceGetAttribute(int* value, CUdevice_attribute attribute, int device) {
-  const CUresult started = start();
-  return told(started != CUDA_SUCCESS ? started : cuDeviceGetAttribute(value, attribute, device));
+  return with_driver([=] { return cuDeviceGetAttribute(value, attribute, device); });
 }
 
 // Memory
@@ -225,6 +226,70 @@ RUNTIME Error cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, int
   return copied(bytes, direction, [=] { return cuMemcpyAsync(address(to), address(from), bytes, stream); });
 }
 
+namespace {
+
+CUDA_MEMCPY2D rows(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch,
+                   std::size_t width, std::size_t height) {
+  CUDA_MEMCPY2D copy{};
+  copy.srcMemoryType = copy.dstMemoryType = CU_MEMORYTYPE_UNIFIED;
+  copy.srcDevice = address(from);
+  copy.srcPitch = from_pitch;
+  copy.dstDevice = address(to);
+  copy.dstPitch = to_pitch;
+  copy.WidthInBytes = width;
+  copy.Height = height;
+  return copy;
+}
+
+CUresult primary_of(CUcontext& context, int ordinal) {
+  CUdevice device = 0;
+  CUresult result = cuDeviceGet(&device, ordinal);
+  if (result == CUDA_SUCCESS) result = cuDevicePrimaryCtxRetain(&context, device);
+  if (result == CUDA_SUCCESS) cuDevicePrimaryCtxRelease(device); // as long as the process uses the device
+  return result;
+}
+
+} // namespace
+
+RUNTIME Error cudaMemcpy2D(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch,
+                           std::size_t width, std::size_t height, int direction) {
+  if (width > to_pitch || width > from_pitch) return told(invalid_pitch);
+  return copied(width * height, direction, [=] {
+    const CUDA_MEMCPY2D copy = rows(to, to_pitch, from, from_pitch, width, height);
+    return cuMemcpy2DUnaligned(&copy);
+  });
+}
+
+RUNTIME Error cudaMemcpy2DAsync(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch,
+                                std::size_t width, std::size_t height, int direction, CUstream stream) {
+  if (width > to_pitch || width > from_pitch) return told(invalid_pitch);
+  return copied(width * height, direction, [=] {
+    const CUDA_MEMCPY2D copy = rows(to, to_pitch, from, from_pitch, width, height);
+    return cuMemcpy2DAsync(&copy, stream);
+  });
+}
+
+RUNTIME Error cudaMemcpyPeer(void* to, int to_device, const void* from, int from_device, std::size_t bytes) {
+  return with_context([=] {
+    CUcontext target = nullptr, source = nullptr;
+    CUresult result = primary_of(target, to_device);
+    if (result == CUDA_SUCCESS) result = primary_of(source, from_device);
+    return result != CUDA_SUCCESS ? result : cuMemcpyPeer(address(to), target, address(from), source, bytes);
+  });
+}
+
+RUNTIME Error cudaMemcpyPeerAsync(void* to, int to_device, const void* from, int from_device,
+                                  std::size_t bytes, CUstream stream) {
+  return with_context([=] {
+    CUcontext target = nullptr, source = nullptr;
+    CUresult result = primary_of(target, to_device);
+    if (result == CUDA_SUCCESS) result = primary_of(source, from_device);
+    return result != CUDA_SUCCESS
+               ? result
+               : cuMemcpyPeerAsync(address(to), target, address(from), source, bytes, stream);
+  });
+}
+
 RUNTIME Error cudaMemset(void* memory, int value, std::size_t bytes) {
   return with_context([=] {
     return bytes == 0 ? CUDA_SUCCESS : cuMemsetD8(address(memory), static_cast<unsigned char>(value), bytes);
@@ -266,6 +331,44 @@ RUNTIME Error cudaStreamWaitEvent(CUstream stream, CUevent event, unsigned flags
 
 RUNTIME Error cudaLaunchHostFunc(CUstream stream, CUhostFn function, void* data) {
   return with_context([=] { return cuLaunchHostFunc(stream, function, data); });
+}
+
+RUNTIME Error cudaStreamAddCallback(CUstream stream, CUstreamCallback function, void* data, unsigned flags) {
+  return with_context([=] { return cuStreamAddCallback(stream, function, data, flags); });
+}
+
+RUNTIME Error cudaStreamGetPriority(CUstream stream, int* priority) {
+  return with_context([=] { return cuStreamGetPriority(stream, priority); });
+}
+
+RUNTIME Error cudaStreamGetFlags(CUstream stream, unsigned* flags) {
+  return with_context([=] { return cuStreamGetFlags(stream, flags); });
+}
+
+RUNTIME Error cudaStreamGetId(CUstream stream, unsigned long long* id) {
+  return with_context([=] { return cuStreamGetId(stream, id); });
+}
+
+RUNTIME Error cudaStreamGetDevice(CUstream stream, int* device) {
+  return with_context(
+      [=] { return in_driver<CUresult(CUstream, CUdevice*)>("cuStreamGetDevice", 12080, stream, device); });
+}
+
+RUNTIME Error cudaStreamCopyAttributes(CUstream to, CUstream from) {
+  return with_context([=] { return cuStreamCopyAttributes(to, from); });
+}
+
+RUNTIME Error cudaStreamGetAttribute(CUstream stream, CUstreamAttrID attribute, CUstreamAttrValue* value) {
+  return with_context([=] { return cuStreamGetAttribute(stream, attribute, value); });
+}
+
+RUNTIME Error cudaStreamSetAttribute(CUstream stream, CUstreamAttrID attribute,
+                                     const CUstreamAttrValue* value) {
+  return with_context([=] { return cuStreamSetAttribute(stream, attribute, value); });
+}
+
+RUNTIME Error cudaStreamAttachMemAsync(CUstream stream, void* memory, std::size_t bytes, unsigned flags) {
+  return with_context([=] { return cuStreamAttachMemAsync(stream, address(memory), bytes, flags); });
 }
 
 // Events

@@ -14,12 +14,17 @@ namespace cuevent::sim::runtime {
 
 using Error = int; ///< the numbers of cudaError_t and of CUresult agree, apart from these
 inline constexpr Error invalid_configuration = 9;
+inline constexpr Error invalid_pitch = 12;
+inline constexpr Error invalid_symbol = 13;
 inline constexpr Error invalid_copy_direction = 21;
 inline constexpr Error missing_configuration = 52;
 inline constexpr Error invalid_device_function = 98;
 
 /// Remembers an error for cudaGetLastError, and returns it.
 Error told(Error);
+
+/// Initialises the driver.
+CUresult start();
 
 /// Initialises the driver, and makes the primary context of a device current unless the thread has a context.
 CUresult ready();
@@ -29,6 +34,22 @@ template <class Call>
 Error with_context(Call call) {
   const CUresult prepared = ready();
   return told(prepared != CUDA_SUCCESS ? prepared : call());
+}
+
+/// The answer of a call that needs no context.
+template <class Call>
+Error with_driver(Call call) {
+  const CUresult started = start();
+  return told(started != CUDA_SUCCESS ? started : call());
+}
+
+/// Calls the function of the driver that has this signature since a version of CUDA. Headers may be older.
+template <class Function, class... Arguments>
+CUresult in_driver(const char* name, int version, Arguments... arguments) {
+  void* function = nullptr;
+  const CUresult found = cuGetProcAddress(name, &function, version, 0, nullptr);
+  if (found != CUDA_SUCCESS || function == nullptr) return CUDA_ERROR_NOT_SUPPORTED;
+  return reinterpret_cast<Function*>(function)(arguments...);
 }
 
 } // namespace cuevent::sim::runtime

@@ -8,14 +8,18 @@
 #include "graph.hpp"
 #include "stream.hpp"
 
+#include <array>
 #include <initializer_list>
 #include <memory>
 #include <string>
+#include <string_view>
 
 namespace cuevent::sim {
 
 struct Box;
+class Bytes;
 struct End;
+struct Link;
 enum class Memory;
 
 struct GreenContext : Object {
@@ -173,7 +177,12 @@ private:
 
   // Code
   void wait_to_load(const Context&);
-  std::shared_ptr<Code> load(const void* image);
+  static std::string contents(const char* path);
+  static CodeImage checked_ptx(std::string_view);
+  std::shared_ptr<Code> load(const void* image, const Bytes&);
+  CUresult load_module(CUmodule*, const void* image, const Bytes&);
+  CUresult load_library(CUlibrary*, const void* image, const Bytes&);
+  CUresult add_to_link(CUlinkState, CUjitInputType, const void* data, std::size_t);
   std::shared_ptr<Module> new_module(std::shared_ptr<Context>, std::shared_ptr<Code>);
   std::shared_ptr<Module> module_of(const std::shared_ptr<Library>&, const std::shared_ptr<Context>&);
   std::shared_ptr<Function> function_of(const std::shared_ptr<Module>&, const std::string& name);
@@ -181,13 +190,17 @@ private:
   std::shared_ptr<Function> callable(CUfunction, const std::shared_ptr<Context>& in = nullptr);
   std::shared_ptr<Function> only_function(CUfunction);
   std::shared_ptr<Library> library(CUlibrary);
+  std::shared_ptr<Link> link(CUlinkState);
   std::shared_ptr<LibraryKernel> kernel(CUkernel);
   CUresult variable(CUdeviceptr*, size_t* bytes, const std::shared_ptr<Module>&, const char* name);
   static const KernelCode& code_of(const Code&, const std::string& name);
   static const KernelCode& code_of(const Function& function) {
     return code_of(*function.module->code, function.name);
   }
+  static std::array<int, 3> required_cluster(const KernelCode&, const KernelSettings&);
   static int most_dynamic_shared(const KernelCode&, const KernelSettings&);
+  struct ClusterLaunch;
+  ClusterLaunch cluster_launch(const int* out, CUfunction, const CUlaunchConfig*);
   static int blocks_that_fit(const Function&, int threads, std::size_t dynamic_shared);
   static CUresult kernel_attribute(int*, CUfunction_attribute, const Code&, const std::string& name,
                                    const KernelSettings&);

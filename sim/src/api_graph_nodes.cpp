@@ -158,7 +158,7 @@ CUresult Api::cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node,
 
 // Kernels
 
-/// The arguments are copied at once, as a device does. Those of a binary kernel are not known.
+/// The arguments are copied at once, as a device does.
 Work Api::kernel_node_work(const CUDA_KERNEL_NODE_PARAMS* parameters) {
   refuse_if(parameters == nullptr, CUDA_ERROR_INVALID_VALUE);
   const bool by_kernel = parameters->func == nullptr && parameters->kern != nullptr;

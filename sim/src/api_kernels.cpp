@@ -14,7 +14,6 @@ namespace {
 constexpr int most_blocks = 32, most_threads = 2048, most_threads_of_block = 1024, warp = 32;
 constexpr std::size_t shared_of_processor = 233'472, shared_of_block = 232'448, plain_shared = 49'152;
 constexpr std::size_t reserved_shared = 1'024, shared_granule = 128;
-constexpr int processors = 132;
 
 } // namespace
 
@@ -22,6 +21,12 @@ const KernelCode& Api::code_of(const Code& code, const std::string& name) {
   static const KernelCode unknown;
   const auto found = code.image.kernels.find(name);
   return found == code.image.kernels.end() ? unknown : found->second;
+}
+
+/// What was set counts more than what the code says. Zeros: none is required.
+std::array<int, 3> Api::required_cluster(const KernelCode& code, const KernelSettings& settings) {
+  const int* const found = settings.cluster[0] != 0 ? settings.cluster : code.cluster;
+  return {found[0], found[1], found[2]};
 }
 
 int Api::most_dynamic_shared(const KernelCode& code, const KernelSettings& settings) {
@@ -75,7 +80,7 @@ CUresult Api::cuOccupancyMaxPotentialBlockSizeWithFlags(int* grid, int* threads,
     if (fit * tried <= best) continue;
     best = fit * tried;
     *threads = tried;
-    *grid = fit * processors;
+    *grid = fit * multiprocessors;
   }
   return CUDA_SUCCESS;
 }
@@ -104,7 +109,7 @@ CUresult Api::cuOccupancyAvailableDynamicSMemPerBlock(size_t* dynamic, CUfunctio
 /// There is no compiler, so the number of registers is one for all kernels, and none has local memory.
 CUresult Api::kernel_attribute(int* value, CUfunction_attribute attribute, const Code& image,
                                const std::string& name, const KernelSettings& settings) {
-  constexpr int registers = 4, architecture = 90;
+  constexpr int architecture = 90;
   const KernelCode& code = code_of(image, name);
   switch (attribute) {
   case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
@@ -119,10 +124,10 @@ CUresult Api::kernel_attribute(int* value, CUfunction_attribute attribute, const
       if (one.constant) *value += static_cast<int>(one.bytes);
     return CUDA_SUCCESS;
   case CU_FUNC_ATTRIBUTE_NUM_REGS:
-    *value = registers;
+    *value = code.registers;
     return CUDA_SUCCESS;
   case CU_FUNC_ATTRIBUTE_PTX_VERSION:
-    *value = image.binary ? architecture : image.image.target;
+    *value = image.image.target;
     return CUDA_SUCCESS;
   case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
     *value = architecture;
@@ -142,11 +147,15 @@ CUresult Api::kernel_attribute(int* value, CUfunction_attribute attribute, const
   case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
   case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
   case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
-    *value = settings.cluster[attribute - CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH];
+    *value = required_cluster(code, settings)[attribute - CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH];
+    return CUDA_SUCCESS;
+  case CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET:
+    *value = code.explicit_cluster;
     return CUDA_SUCCESS;
   case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES:
+    *value = static_cast<int>(code.local);
+    return CUDA_SUCCESS;
   case CU_FUNC_ATTRIBUTE_CACHE_MODE_CA:
-  case CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET:
     *value = 0;
     return CUDA_SUCCESS;
   default:
@@ -170,12 +179,14 @@ CUresult Api::set_kernel_attribute(CUfunction_attribute attribute, int value, co
     settings.cluster_beyond = value;
     return CUDA_SUCCESS;
   case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+    refuse_if(value < 0 || value > 2, CUDA_ERROR_INVALID_VALUE);
     settings.cluster_policy = value;
     return CUDA_SUCCESS;
   case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
   case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
   case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
-    if (value != 1) not_modelled("clusters of blocks");
+    refuse_if(value < 0, CUDA_ERROR_INVALID_VALUE);
+    if (value > 1) not_modelled("launches in clusters of blocks");
     settings.cluster[attribute - CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH] = value;
     return CUDA_SUCCESS;
   default:
@@ -186,6 +197,12 @@ CUresult Api::set_kernel_attribute(CUfunction_attribute attribute, int value, co
 CUresult Api::cuFuncGetAttribute(int* value, CUfunction_attribute attribute, CUfunction handle) {
   refuse_if(value == nullptr, CUDA_ERROR_INVALID_VALUE);
   const auto of = only_function(handle);
+#if CUDA_VERSION >= 12040
+  refuse_if(!of->loaded && (attribute == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK ||
+                            attribute == CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES ||
+                            attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES),
+            CUDA_ERROR_FUNCTION_NOT_LOADED);
+#endif
   return kernel_attribute(value, attribute, *of->module->code, of->name, *of->settings);
 }
 

@@ -61,6 +61,25 @@ CUresult Api::cuLaunchKernel(CUfunction handle, unsigned int grid_x, unsigned in
   return CUDA_SUCCESS;
 }
 
+/// Not measured: code.cooperative. The runtime's call of the same name was.
+CUresult Api::cuLaunchCooperativeKernel(CUfunction handle, unsigned int grid_x, unsigned int grid_y,
+                                        unsigned int grid_z, unsigned int block_x, unsigned int block_y,
+                                        unsigned int block_z, unsigned int shared, CUstream where,
+                                        void** parameters) {
+  const auto on = stream(where);
+  capturing(*on);
+  implicit_check(*on);
+  refuse_if(handle == nullptr, CUDA_ERROR_INVALID_HANDLE);
+  auto function =
+      launchable(handle, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared, on->home.context);
+  refuse_if(parameters == nullptr && !code_of(*function).parameters.empty(), CUDA_ERROR_INVALID_VALUE);
+  const int fit = blocks_that_fit(*function, static_cast<int>(block_x * block_y * block_z), shared);
+  refuse_if(1ULL * grid_x * grid_y * grid_z > static_cast<unsigned long long>(fit) * multiprocessors,
+            CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
+  launch(*function, on);
+  return CUDA_SUCCESS;
+}
+
 CUresult Api::cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction handle, void**, void**) {
   refuse_if(config == nullptr || (config->attrs == nullptr && config->numAttrs != 0),
             CUDA_ERROR_INVALID_VALUE);

@@ -2,6 +2,7 @@
 // Modules and libraries, their kernels and their variables.
 
 #include "api.hpp"
+#include "binary_code.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -16,16 +17,6 @@ namespace {
 
 constexpr double newest_ptx = 9.0; // of the modelled driver
 
-/// ELF files, and those of several, with or without their wrapper. They are not looked into.
-bool is_binary(std::string_view image) {
-  using namespace std::string_view_literals;
-  for (const auto beginning : {"\x7f"
-                               "ELF"sv,
-                               "\x50\xed\x55\xba"sv, "\xb1\x43\x62\x46"sv})
-    if (image.starts_with(beginning)) return true;
-  return false;
-}
-
 bool loads_eagerly() {
   const char* const wish = std::getenv("CUDA_MODULE_LOADING");
   return wish != nullptr && std::strcmp(wish, "EAGER") == 0;
@@ -37,9 +28,9 @@ CUresult verdict_on(std::string_view image) {
   if (is_binary(image)) return CUDA_SUCCESS;
   const std::size_t found = image.find(version);
   if (found == std::string_view::npos) return CUDA_ERROR_INVALID_IMAGE;
-  return std::strtod(image.data() + found + version.size(), nullptr) > newest_ptx
-             ? CUDA_ERROR_UNSUPPORTED_PTX_VERSION
-             : CUDA_SUCCESS;
+  const std::string number(image.substr(found + version.size(), 16));
+  return std::strtod(number.c_str(), nullptr) > newest_ptx ? CUDA_ERROR_UNSUPPORTED_PTX_VERSION
+                                                           : CUDA_SUCCESS;
 }
 
 } // namespace
@@ -48,14 +39,20 @@ CUresult verdict_on(std::string_view image) {
 /// when it is loaded, otherwise when it is first used in the context.
 void Api::wait_to_load(const Context& context) { wait_for_all_work_of(context, "code is loaded"); }
 
+CodeImage Api::checked_ptx(std::string_view text) {
+  if (const CUresult verdict = verdict_on(text); verdict != CUDA_SUCCESS) refuse(verdict);
+  return read_ptx(text);
+}
+
 /// The caller has looked at its other arguments.
-std::shared_ptr<Code> Api::load(const void* image) {
+std::shared_ptr<Code> Api::load(const void* image, const Bytes& bytes) {
   refuse_if(image == nullptr, CUDA_ERROR_INVALID_VALUE);
   const std::string_view text = static_cast<const char*>(image);
-  if (const CUresult verdict = verdict_on(text); verdict != CUDA_SUCCESS) refuse(verdict);
   auto code = std::make_shared<Code>();
-  code->binary = is_binary(text);
-  if (!code->binary) code->image = read_ptx(text);
+  if (!is_binary(text))
+    code->image = checked_ptx(text);
+  else
+    code->verdict = read_binary(bytes, code->image);
   return code;
 }
 
@@ -66,13 +63,18 @@ std::shared_ptr<Module> Api::new_module(std::shared_ptr<Context> home, std::shar
   return made;
 }
 
-CUresult Api::cuModuleLoadData(CUmodule* out, const void* image) {
+CUresult Api::load_module(CUmodule* out, const void* image, const Bytes& bytes) {
   auto home = context_to_create_in();
   refuse_if(out == nullptr, CUDA_ERROR_INVALID_VALUE);
-  auto code = load(image);
+  auto code = load(image, bytes);
+  refuse_if(code->verdict != CUDA_SUCCESS, code->verdict);
   wait_to_load(*home);
   *out = as<CUmodule>(*new_module(home, std::move(code)));
   return CUDA_SUCCESS;
+}
+
+CUresult Api::cuModuleLoadData(CUmodule* out, const void* image) {
+  return load_module(out, image, Bytes(image));
 }
 
 CUresult Api::cuModuleLoadDataEx(CUmodule* out, const void* image, unsigned int, CUjit_option*, void**) {
@@ -81,20 +83,19 @@ CUresult Api::cuModuleLoadDataEx(CUmodule* out, const void* image, unsigned int,
 
 CUresult Api::cuModuleLoadFatBinary(CUmodule* out, const void* image) { return cuModuleLoadData(out, image); }
 
-namespace {
-
-std::string contents(const char* path) {
+std::string Api::contents(const char* path) {
   refuse_if(path == nullptr, CUDA_ERROR_INVALID_VALUE);
   std::ifstream file(path, std::ios::binary);
   refuse_if(!file, CUDA_ERROR_FILE_NOT_FOUND);
+  file.peek();
+  refuse_if(file.bad(), CUDA_ERROR_OUT_OF_MEMORY); // a folder, as the driver's linker was measured to answer
   return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
-} // namespace
-
 CUresult Api::cuModuleLoad(CUmodule* out, const char* path) {
   current_context();
-  return cuModuleLoadData(out, contents(path).c_str());
+  const std::string file = contents(path);
+  return load_module(out, file.c_str(), Bytes(std::string_view(file)));
 }
 
 CUresult Api::cuModuleUnload(CUmodule handle) {
@@ -109,7 +110,10 @@ CUresult Api::cuModuleUnload(CUmodule handle) {
 }
 
 std::shared_ptr<Function> Api::function_of(const std::shared_ptr<Module>& module, const std::string& name) {
-  refuse_if(!module->code->binary && !module->code->image.kernels.contains(name), CUDA_ERROR_NOT_FOUND);
+  const CodeImage& image = module->code->image;
+  refuse_if(image.relocatable && (image.kernels.contains(name) || image.functions.contains(name)),
+            CUDA_ERROR_INVALID_IMAGE);
+  refuse_if(!image.kernels.contains(name), CUDA_ERROR_NOT_FOUND);
   std::shared_ptr<Function> known = module->functions[name].lock();
   if (!known) {
     known = make<Function>(Kind::function, module->home.context.get());
@@ -129,30 +133,29 @@ CUresult Api::cuModuleGetFunction(CUfunction* out, CUmodule handle, const char* 
   refuse_if(out == nullptr || name == nullptr || *name == '\0', CUDA_ERROR_INVALID_VALUE);
   auto module = find<Module>(handle, Kind::module);
   require_alive(module->home, *module);
-  *out = as<CUfunction>(*function_of(module, name));
+  const auto function = function_of(module, name);
+  function->loaded = true;
+  *out = as<CUfunction>(*function);
   return CUDA_SUCCESS;
 }
-
-namespace {
-
-void refuse_variable_of_binary(const Code& code) {
-  if (code.binary) not_modelled("a variable of a binary module");
-}
-
-} // namespace
 
 /// The variables of a module get their memory when they are first asked for.
 CUresult Api::variable(CUdeviceptr* out, size_t* bytes, const std::shared_ptr<Module>& module,
                        const char* name) {
-  refuse_if(*name == '\0' || module->code->image.kernels.contains(name), CUDA_ERROR_INVALID_VALUE);
+  const CodeImage& image = module->code->image;
+  refuse_if(*name == '\0' || image.kernels.contains(name) ||
+                (image.relocatable && image.functions.contains(name)),
+            CUDA_ERROR_INVALID_VALUE);
   const auto found = module->code->image.variables.find(name);
   refuse_if(found == module->code->image.variables.end(), CUDA_ERROR_NOT_FOUND);
   auto& address = module->variables[name];
   if (address == 0) {
     Allocation allocation;
     allocation.bytes = found->second.bytes;
+    refuse_if(allocation.bytes > (std::size_t{16} << 30), CUDA_ERROR_OUT_OF_MEMORY);
     allocation.home = module->home;
     allocation.variable = true;
+    allocation.managed = found->second.managed;
     allocation.memory = std::make_unique<std::byte[]>(allocation.bytes);
     std::copy_n(found->second.initial.begin(), std::min(found->second.initial.size(), allocation.bytes),
                 allocation.memory.get());
@@ -165,12 +168,11 @@ CUresult Api::variable(CUdeviceptr* out, size_t* bytes, const std::shared_ptr<Mo
 
 CUresult Api::cuModuleGetGlobal_v2(CUdeviceptr* out, size_t* bytes, CUmodule handle, const char* name) {
   refuse_if(handle == nullptr, CUDA_ERROR_INVALID_HANDLE);
+  if (out != nullptr) *out = 0; // also for a null or unknown name, unlike cuLibraryGetGlobal
+  if (bytes != nullptr) *bytes = 0;
   refuse_if(name == nullptr || (out == nullptr && bytes == nullptr), CUDA_ERROR_INVALID_VALUE);
   auto module = find<Module>(handle, Kind::module);
   require_alive(module->home, *module);
-  refuse_variable_of_binary(*module->code);
-  if (out != nullptr) *out = 0; // also for an unknown name, unlike cuLibraryGetGlobal
-  if (bytes != nullptr) *bytes = 0;
   return variable(out, bytes, module, name);
 }
 
@@ -222,12 +224,12 @@ std::shared_ptr<Function> Api::only_function(CUfunction handle) {
 }
 
 /// The code is looked at when it is used.
-CUresult Api::cuLibraryLoadData(CUlibrary* out, const void* code, CUjit_option*, void**, unsigned,
-                                CUlibraryOption*, void**, unsigned) {
-  refuse_if(out == nullptr || code == nullptr, CUDA_ERROR_INVALID_VALUE);
+CUresult Api::load_library(CUlibrary* out, const void* image, const Bytes& bytes) {
+  refuse_if(out == nullptr || image == nullptr, CUDA_ERROR_INVALID_VALUE);
   std::shared_ptr<Code> loaded;
-  if (verdict_on(static_cast<const char*>(code)) == CUDA_SUCCESS) {
-    loaded = load(code);
+  if (verdict_on(static_cast<const char*>(image)) == CUDA_SUCCESS) {
+    loaded = load(image, bytes);
+    refuse_if(is_binary(static_cast<const char*>(image)) && !has_sections(bytes), CUDA_ERROR_INVALID_IMAGE);
     if (loads_eagerly())
       for (const auto& context : std::vector(process_.contexts))
         wait_to_load(*context);
@@ -241,11 +243,15 @@ CUresult Api::cuLibraryLoadData(CUlibrary* out, const void* code, CUjit_option*,
   return CUDA_SUCCESS;
 }
 
-CUresult Api::cuLibraryLoadFromFile(CUlibrary* out, const char* path, CUjit_option* options, void** values,
-                                    unsigned count, CUlibraryOption* more, void** more_values,
-                                    unsigned more_count) {
-  return cuLibraryLoadData(out, contents(path).c_str(), options, values, count, more, more_values,
-                           more_count);
+CUresult Api::cuLibraryLoadData(CUlibrary* out, const void* code, CUjit_option*, void**, unsigned,
+                                CUlibraryOption*, void**, unsigned) {
+  return load_library(out, code, Bytes(code));
+}
+
+CUresult Api::cuLibraryLoadFromFile(CUlibrary* out, const char* path, CUjit_option*, void**, unsigned,
+                                    CUlibraryOption*, void**, unsigned) {
+  const std::string file = contents(path);
+  return load_library(out, file.c_str(), Bytes(std::string_view(file)));
 }
 
 CUresult Api::cuLibraryUnload(CUlibrary handle) {
@@ -264,7 +270,10 @@ CUresult Api::cuLibraryUnload(CUlibrary handle) {
 CUresult Api::cuLibraryGetKernel(CUkernel* out, CUlibrary handle, const char* name) {
   refuse_if(out == nullptr || name == nullptr, CUDA_ERROR_INVALID_VALUE);
   auto from = library(handle);
-  refuse_if(!from->code->binary && !from->code->image.kernels.contains(name), CUDA_ERROR_NOT_FOUND);
+  refuse_if(from->code->verdict != CUDA_SUCCESS, from->code->verdict);
+  const CodeImage& image = from->code->image;
+  refuse_if(!image.kernels.contains(name) && !(image.relocatable && image.functions.contains(name)),
+            CUDA_ERROR_NOT_FOUND);
   std::shared_ptr<LibraryKernel> known = from->kernels[name].lock();
   if (!known) {
     known = make<LibraryKernel>(Kind::kernel, nullptr);
@@ -295,30 +304,34 @@ CUresult Api::cuLibraryGetGlobal(CUdeviceptr* out, size_t* bytes, CUlibrary hand
             CUDA_ERROR_INVALID_VALUE);
   const auto from = library(handle); // before it looks for a context
   const auto home = current_context();
-  refuse_variable_of_binary(*from->code); // before it loads a module
+  refuse_if(from->code->verdict != CUDA_SUCCESS, from->code->verdict);
   return variable(out, bytes, module_of(from, home), name);
 }
 
-/// There is no managed variable: the simulator does not read that attribute in PTX.
-CUresult Api::cuLibraryGetManaged(CUdeviceptr*, size_t*, CUlibrary handle, const char* name) {
+/// Needs no context once a context has used the library.
+CUresult Api::cuLibraryGetManaged(CUdeviceptr* out, size_t* bytes, CUlibrary handle, const char* name) {
+  refuse_if(name == nullptr || *name == '\0' || (out == nullptr && bytes == nullptr),
+            CUDA_ERROR_INVALID_VALUE);
   const auto from = library(handle);
-  if (name == nullptr || from->code->binary) not_modelled("a managed variable");
-  refuse_if(from->code->image.variables.contains(name), CUDA_ERROR_NOT_FOUND);
-  not_modelled("a managed variable");
+  refuse_if(from->code->verdict != CUDA_SUCCESS, from->code->verdict);
+  const auto found = from->code->image.variables.find(name);
+  refuse_if(found == from->code->image.variables.end() || !found->second.managed, CUDA_ERROR_NOT_FOUND);
+  for (const auto& [context, module] : from->modules)
+    if (module->home.alive()) return variable(out, bytes, module, name);
+  return variable(out, bytes, module_of(from, current_context()), name);
 }
 
-CUresult Api::cuLibraryGetUnifiedFunction(void** address, CUlibrary handle, const char* name) {
-  const auto from = library(handle);
-  const bool kernel = name != nullptr && from->code->image.kernels.contains(name);
-  refuse_if(address == nullptr || kernel, CUDA_ERROR_INVALID_VALUE);
-  not_modelled("a function pointer of a library");
+/// The simulator finds no such function in any code.
+CUresult Api::cuLibraryGetUnifiedFunction(void**, CUlibrary handle, const char*) {
+  library(handle);
+  refuse(CUDA_ERROR_INVALID_VALUE);
 }
 
 // What is known about functions and kernels.
 
 CUresult Api::parameter(const Code& code, const std::string& name, size_t index, size_t* offset,
                         size_t* size) {
-  if (code.binary) not_modelled("the parameters of a binary kernel");
+  if (code.image.relocatable) not_modelled("the parameters of relocatable code");
   const auto& parameters = code.image.kernels.find(name)->second.parameters;
   refuse_if(index >= parameters.size() || offset == nullptr, CUDA_ERROR_INVALID_VALUE);
   *offset = parameters[index].offset;
@@ -354,8 +367,8 @@ CUresult Api::cuFuncGetParamInfo(CUfunction handle, size_t index, size_t* offset
 }
 
 CUresult Api::cuKernelGetParamInfo(CUkernel handle, size_t index, size_t* offset, size_t* size) {
-  current_context();
   refuse_if(handle == nullptr, CUDA_ERROR_INVALID_VALUE);
+  current_context();
   const auto of = kernel(handle);
   return parameter(*of->library->code, of->name, index, offset, size);
 }
@@ -363,27 +376,27 @@ CUresult Api::cuKernelGetParamInfo(CUkernel handle, size_t index, size_t* offset
 CUresult Api::cuModuleGetFunctionCount(unsigned* count, CUmodule handle) {
   refuse_if(count == nullptr, CUDA_ERROR_INVALID_VALUE);
   const Code& code = *find<Module>(handle, Kind::module)->code;
-  if (code.binary) not_modelled("the kernels of a binary module");
   *count = static_cast<unsigned>(code.image.kernels.size());
   return CUDA_SUCCESS;
 }
 
+/// A function that only a list gave is not loaded before it is used.
 CUresult Api::cuModuleEnumerateFunctions(CUfunction* functions, unsigned room, CUmodule handle) {
   refuse_if(functions == nullptr, CUDA_ERROR_INVALID_VALUE);
   const auto module = find<Module>(handle, Kind::module);
-  if (module->code->binary) not_modelled("the kernels of a binary module");
-  for (auto& [name, code] : module->code->image.kernels)
-    if (room-- != 0)
-      *functions++ = as<CUfunction>(*function_of(module, name));
-    else
-      break;
+  const auto& order = module->code->image.order;
+  for (std::size_t left = order.size(); left != 0 && room != 0; --left, --room) {
+    const bool known = !module->functions[order[left - 1]].expired();
+    const auto function = function_of(module, order[left - 1]);
+    if (!known) function->loaded = loads_eagerly();
+    *functions++ = as<CUfunction>(*function);
+  }
   return CUDA_SUCCESS;
 }
 
 CUresult Api::cuLibraryGetKernelCount(unsigned* count, CUlibrary handle) {
   refuse_if(count == nullptr, CUDA_ERROR_INVALID_VALUE);
   const Code& code = *library(handle)->code;
-  if (code.binary) not_modelled("the kernels of a binary library");
   *count = static_cast<unsigned>(code.image.kernels.size());
   return CUDA_SUCCESS;
 }
@@ -391,8 +404,7 @@ CUresult Api::cuLibraryGetKernelCount(unsigned* count, CUlibrary handle) {
 CUresult Api::cuLibraryEnumerateKernels(CUkernel* kernels, unsigned room, CUlibrary handle) {
   refuse_if(kernels == nullptr, CUDA_ERROR_INVALID_VALUE);
   const auto from = library(handle);
-  if (from->code->binary) not_modelled("the kernels of a binary library");
-  for (auto& [name, code] : from->code->image.kernels)
+  for (const std::string& name : from->code->image.order)
     if (room-- != 0)
       cuLibraryGetKernel(kernels++, handle, name.c_str());
     else
@@ -402,13 +414,28 @@ CUresult Api::cuLibraryEnumerateKernels(CUkernel* kernels, unsigned room, CUlibr
 
 CUresult Api::cuFuncIsLoaded(CUfunctionLoadingState* state, CUfunction handle) {
   refuse_if(state == nullptr, CUDA_ERROR_INVALID_VALUE);
-  callable(handle);
-  *state = CU_FUNCTION_LOADING_STATE_LOADED;
+  *state = callable(handle)->loaded ? CU_FUNCTION_LOADING_STATE_LOADED : CU_FUNCTION_LOADING_STATE_UNLOADED;
   return CUDA_SUCCESS;
 }
 
 CUresult Api::cuFuncLoad(CUfunction handle) {
-  callable(handle);
+  callable(handle)->loaded = true;
+  return CUDA_SUCCESS;
+}
+#endif
+
+#if CUDA_VERSION >= 13020
+/// As cuda.h says.
+CUresult Api::cuFuncGetParamCount(CUfunction handle, size_t* count) {
+  refuse_if(handle == nullptr || count == nullptr, CUDA_ERROR_INVALID_VALUE);
+  *count = code_of(*only_function(handle)).parameters.size();
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuKernelGetParamCount(CUkernel handle, size_t* count) {
+  refuse_if(handle == nullptr || count == nullptr, CUDA_ERROR_INVALID_VALUE);
+  const auto of = kernel(handle);
+  *count = code_of(*of->library->code, of->name).parameters.size();
   return CUDA_SUCCESS;
 }
 #endif

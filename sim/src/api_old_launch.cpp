@@ -69,11 +69,10 @@ CUresult Api::old_launch(CUfunction handle, int width, int height, CUstream wher
   const OldLaunch& old = function->old;
   launchable(handle, {static_cast<unsigned>(width), static_cast<unsigned>(height), 1},
              {old.block[0], old.block[1], old.block[2]}, old.shared);
-  const Code& code = *function->module->code;
   std::size_t taken = 0;
   for (const auto& one : code_of(*function).parameters)
     taken = one.offset + one.size;
-  refuse_if(!code.binary && old.parameters > taken, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+  refuse_if(old.parameters > taken, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
   enqueue(stream(where), kernel_work(*function), {});
   return CUDA_SUCCESS;
 }

@@ -17,8 +17,8 @@ struct LibraryKernel;
 
 /// What a module or a library was loaded from.
 struct Code {
-  bool binary = false;  ///< not looked into: any name may be in it
-  bool garbage = false; ///< a library takes anything, until it is used
+  bool garbage = false;            ///< a library takes anything, until it is used
+  CUresult verdict = CUDA_SUCCESS; ///< on binary code, which a library says when it is used
   CodeImage image;
 };
 
@@ -51,6 +51,7 @@ struct Function : Object {
   std::string name;
   std::shared_ptr<KernelSettings> settings; ///< shared with the kernel, if a library has it
   OldLaunch old;
+  bool loaded = true; ///< not before it is used, if a list of its module gave it
 };
 
 /// Code that belongs to no context. Each context that uses it gets a module.

@@ -52,6 +52,7 @@ std::size_t size_of_type(std::string_view word) {
 struct Declaration {
   std::string_view name;
   std::size_t bytes = 0, element = 0, alignment = 0;
+  bool managed = false;
   std::size_t end = 0; ///< the first word behind it
 };
 
@@ -60,8 +61,11 @@ Declaration declaration(const std::vector<std::string_view>& words, std::size_t 
   Declaration found;
   for (; at < words.size(); ++at) {
     const std::string_view word = words[at];
-    if (word == ".align") {
+    if (word == ".align" && at + 1 < words.size()) {
       found.alignment = number(words[++at]);
+    } else if (word == ".attribute") { // (.managed), or another list in brackets
+      while (at < words.size() && words[at] != ")")
+        found.managed |= words[at++] == ".managed";
     } else if (const std::size_t size = size_of_type(word)) {
       found.element = size;
     } else if (word[0] != '.') {
@@ -95,6 +99,16 @@ KernelCode read_kernel(const std::vector<std::string_view>& words, std::size_t& 
         threads *= number(words[at]);
       }
       code.most_threads = static_cast<int>(threads);
+    } else if (words[at] == ".explicitcluster") {
+      code.explicit_cluster = true;
+    } else if (words[at] == ".reqnctapercluster") {
+      for (int& extent : code.cluster)
+        extent = 1;
+      for (std::size_t i = 0; i < 3 && at + 1 < words.size(); ++i) {
+        code.cluster[i] = static_cast<int>(std::min<std::size_t>(number(words[++at]), 1'024));
+        if (at + 1 >= words.size() || words[at + 1] != ",") break;
+        ++at;
+      }
     }
   }
   for (int depth = 0; at < words.size(); ++at) {
@@ -112,6 +126,7 @@ KernelCode read_kernel(const std::vector<std::string_view>& words, std::size_t& 
 Variable read_variable(const std::vector<std::string_view>& words, const Declaration& of, std::size_t& at) {
   Variable variable;
   variable.bytes = of.bytes;
+  variable.managed = of.managed;
   at = of.end;
   if (at >= words.size() || words[at] != "=") return variable;
   for (++at; at < words.size() && words[at] != ";"; ++at) {
@@ -132,8 +147,15 @@ CodeImage read_ptx(std::string_view text) {
     if (words[at] == ".entry") {
       const std::string name(words[at + 1]);
       at += 2;
+      if (!image.kernels.contains(name)) image.order.insert(image.order.begin(), name);
       image.kernels[name] = read_kernel(words, at);
     } else if (words[at] == ".func") {
+      const bool elsewhere = at != 0 && words[at - 1] == ".extern";
+      std::size_t name = at + 1;
+      if (words[name] == "(") // what it returns
+        while (name + 1 < words.size() && words[name++] != ")") {
+        }
+      if (name < words.size()) (elsewhere ? image.needs : image.functions).emplace(words[name]);
       while (at < words.size() && words[at] != "{" && words[at] != ";")
         ++at;
       for (int depth = 0; at < words.size(); ++at) {

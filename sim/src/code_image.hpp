@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: MIT
-// What the simulator reads in code: the kernels and variables of PTX text.
+// What the simulator reads in code: kernels and variables.
 #pragma once
 
 #include <cstddef>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace cuevent::sim {
+
+inline constexpr int multiprocessors = 132; // of the simulated device
 
 struct KernelCode {
   struct Parameter {
@@ -17,19 +20,28 @@ struct KernelCode {
   std::vector<Parameter> parameters;
   int most_threads = 1024;
   std::size_t shared = 0; ///< static
+  int registers = 4;      ///< PTX does not say
+  std::size_t local = 0;
+  int cluster[3] = {}; ///< required; zero if none is
+  bool explicit_cluster = false;
 };
 
 struct Variable {
   std::size_t bytes = 0;
   bool constant = false;
+  bool managed = false;
   std::vector<std::byte> initial; ///< shorter than the variable: the rest is zero
 };
 
 /// By name.
 struct CodeImage {
+  std::vector<std::string> order; ///< of the kernels, as a library lists them. A module begins with the last
   std::map<std::string, KernelCode, std::less<>> kernels;
   std::map<std::string, Variable, std::less<>> variables;
-  int target = 0; ///< 75 for sm_75
+  std::set<std::string> functions; ///< that other inputs of a linker can call
+  std::set<std::string> needs;     ///< the functions of other inputs
+  bool relocatable = false;        ///< for a linker. A device finds nothing that it can use
+  int target = 0;                  ///< 75 for PTX of sm_75, or binary code that was made from it
 };
 
 CodeImage read_ptx(std::string_view text);

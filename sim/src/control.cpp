@@ -244,6 +244,7 @@ HandleCounts live_handles(int process) {
     case Kind::memory_pool:
     case Kind::library:
     case Kind::kernel:
+    case Kind::link:
       break;
     }
   });

@@ -125,6 +125,7 @@ const bool configured = [] {
     Report& report = Computer::instance().report;
     if (const std::string needed = report.open(path); !needed.empty())
       refuse_setting("CUEVENT_SIM_REPORT", path, needed);
+    if (options.driver_version > usual_driver_version) report.add_unmeasured_driver(options.driver_version);
   }
   std::map<std::string, Kernel>& kernels = chosen.kernels;
   constexpr const char* at_most = " and whole microseconds, at most 1000000000";

@@ -53,6 +53,8 @@ const char* name_of(Kind kind) {
     return "library";
   case Kind::kernel:
     return "kernel";
+  case Kind::link:
+    return "link state";
   }
   return "object";
 }

@@ -22,7 +22,8 @@ enum class Kind {
   description,
   memory_pool,
   library,
-  kernel
+  kernel,
+  link
 };
 
 /// An object that a handle names. Handles are numbers, never our addresses.

@@ -156,6 +156,10 @@ void Report::add_question(const char* function) {
   if (is_new("question", function)) write("missing", function);
 }
 
+void Report::add_unmeasured_driver(int version) {
+  write("unmeasured", std::to_string(version / 1000) + '.' + std::to_string(version % 1000 / 10));
+}
+
 void Report::add_end(unsigned long long calls) {
   if (getpid() != process_) return; // a forked child has the numbers of its parent
   for (const std::string& driver : other_drivers())

@@ -23,6 +23,8 @@ public:
   bool add_call(const char* function, const std::string& what, const void* return_address);
   /// The program asked cuGetProcAddress for the function, which does not find it.
   void add_question(const char* function);
+  /// The process has a driver whose answers nobody has measured: 13020 for CUDA 13.2.
+  void add_unmeasured_driver(int version);
   void add_end(unsigned long long calls);
   /// What was called since the last time, each once, in the order of names, with the first caller.
   std::map<std::string, std::string> take_calls();

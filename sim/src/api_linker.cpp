@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: MIT
+// The driver's linker. It puts the kernels and variables of its inputs into one file. There is no compiler,
+// so it finds no mistake in instructions.
+//
+// Not measured: code.linker_options
+
+#include "api.hpp"
+#include "binary_code.hpp"
+#include "elf_image.hpp"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+namespace cuevent::sim {
+
+struct Link : Object {
+  CodeImage code;
+  CUresult broken = CUDA_SUCCESS; ///< by an input: what cuLinkComplete says
+  bool complete = false;
+  std::string result; ///< of cuLinkComplete
+};
+
+std::shared_ptr<Link> Api::link(CUlinkState state) { return find<Link>(state, Kind::link); }
+
+CUresult Api::cuLinkCreate_v2(unsigned count, CUjit_option* options, void** values, CUlinkState* out) {
+  const auto home = current_context();
+  refuse_if(out == nullptr || (count != 0 && (options == nullptr || values == nullptr)),
+            CUDA_ERROR_INVALID_VALUE);
+  *out = as<CUlinkState>(*make<Link>(Kind::link, home.get()));
+  return CUDA_SUCCESS;
+}
+
+namespace {
+
+/// The device has these for every program.
+bool is_built_in(const std::string& function) {
+  return function == "vprintf" || function == "malloc" || function == "free" || function == "__assertfail" ||
+         function.starts_with("cuda") || function.starts_with("__cuda");
+}
+
+/// Moves the named things. False if both have one of a name.
+template <class Things>
+bool add_all(Things& to, Things& from) {
+  to.merge(from);
+  return from.empty();
+}
+
+} // namespace
+
+CUresult Api::add_to_link(CUlinkState state, CUjitInputType type, const void* data, std::size_t size) {
+  const auto into = link(state);
+  refuse_if(data == nullptr || size == 0 || into->complete || type < CU_JIT_INPUT_CUBIN ||
+                type > CU_JIT_INPUT_NVVM,
+            CUDA_ERROR_INVALID_VALUE);
+  const std::string_view input(static_cast<const char*>(data), size);
+  CodeImage code;
+  if (type == CU_JIT_INPUT_PTX) {
+    code = checked_ptx(input);
+  } else if (type == CU_JIT_INPUT_CUBIN && is_binary(input)) {
+    try {
+      ElfImage elf = read_elf(Bytes(input));
+      if (!elf.code.relocatable) refuse(into->broken = CUDA_ERROR_NO_BINARY_FOR_GPU);
+      code = std::move(elf.code);
+    } catch (const Damaged&) {
+      refuse(CUDA_ERROR_INVALID_IMAGE);
+    }
+  } else if (type == CU_JIT_INPUT_FATBINARY && is_binary(input)) {
+    if (const CUresult verdict = read_binary(Bytes(input), code); verdict != CUDA_SUCCESS) refuse(verdict);
+  } else if (type == CU_JIT_INPUT_OBJECT && !is_binary(input)) {
+    into->broken = CUDA_ERROR_INVALID_IMAGE; // a device looks into it later
+    return CUDA_SUCCESS;
+  } else {
+    if (input.starts_with("!<arch>")) not_modelled("a library for the linker");
+    refuse(CUDA_ERROR_INVALID_IMAGE);
+  }
+  into->code.order.insert(into->code.order.end(), code.order.begin(), code.order.end());
+  const bool kernels = add_all(into->code.kernels, code.kernels);
+  const bool variables = add_all(into->code.variables, code.variables);
+  if (!kernels || !variables) refuse(into->broken = CUDA_ERROR_INVALID_SOURCE);
+  into->code.functions.merge(code.functions);
+  into->code.needs.merge(code.needs);
+  into->code.target = std::max(into->code.target, code.target);
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void* data, size_t size, const char*,
+                               unsigned, CUjit_option*, void**) {
+  return add_to_link(state, type, data, size);
+}
+
+CUresult Api::cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char* path, unsigned,
+                               CUjit_option*, void**) {
+  refuse_if(path == nullptr || *path == '\0', CUDA_ERROR_INVALID_VALUE);
+  const std::string file = contents(path);
+  return add_to_link(state, type, file.data(), file.size());
+}
+
+/// The file lives as long as the link state.
+CUresult Api::cuLinkComplete(CUlinkState state, void** out, size_t* size) {
+  const auto from = link(state);
+  refuse_if(out == nullptr, CUDA_ERROR_INVALID_VALUE);
+  refuse_if(from->complete, CUDA_ERROR_INVALID_HANDLE);
+  refuse_if(from->broken != CUDA_SUCCESS, from->broken);
+  for (const std::string& function : from->code.needs)
+    refuse_if(!from->code.functions.contains(function) && !is_built_in(function), CUDA_ERROR_INVALID_SOURCE);
+  ElfImage elf;
+  elf.code = from->code;
+  elf.target = 90;
+  try {
+    from->result = write_elf(elf);
+  } catch (const Damaged&) { // more kernels than a file can have
+    refuse(CUDA_ERROR_INVALID_IMAGE);
+  }
+  from->complete = true;
+  *out = from->result.data();
+  if (size != nullptr) *size = from->result.size();
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuLinkDestroy(CUlinkState state) {
+  const auto gone = link(state);
+  computer_.handles.remove(*gone, ending());
+  return CUDA_SUCCESS;
+}
+
+} // namespace cuevent::sim

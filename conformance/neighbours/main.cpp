@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: MIT
+// neighbours [--driver=LIBRARY] [--only=PREFIX] [--pairs=SEED:COUNT] [--jobs=N] [--seconds=N] [--list]
+//
+// Asks a driver about calls that differ in one argument, or in two, from a valid call. Prints one answer per line.
+#include "question.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+using namespace neighbours;
+
+namespace {
+
+struct Options {
+  std::string driver = "libcuda.so.1";
+  std::string only;
+  bool list = false;
+  bool pairs = false;
+  std::uint64_t seed = 1;
+  std::size_t count = 2000;
+  std::size_t jobs = 8;
+  int seconds = 150; // after which no further question is asked
+};
+
+constexpr int question_seconds = 5;
+constexpr std::size_t functions_per_process = 8;
+
+// Functions whose settings would change later answers.
+bool changes_its_process(const std::string& symbol) {
+  for (const char* part : {"Set", "Reset", "Profiler", "Init", "Enable", "Destroy", "Detach", "Release"})
+    if (symbol.find(part) != std::string::npos) return true;
+  return false;
+}
+
+void write_all(int pipe, const std::string& text) {
+  std::size_t done = 0;
+  while (done < text.size()) {
+    const ssize_t count = write(pipe, text.data() + done, text.size() - done);
+    if (count <= 0) _exit(1);
+    done += static_cast<std::size_t>(count);
+  }
+}
+
+// In a process of its own. For each question writes its answer, or ends.
+[[noreturn]] void ask(const Options& options, const std::vector<Subject>& subjects,
+                      const std::vector<Question>& questions, std::size_t first, int pipe) {
+  try {
+    const transcript::Api api = transcript::Api::load(options.driver);
+    Stage stage(api);
+    stage.initialize();
+    write_all(pipe, "ready\n");
+    std::size_t functions = 1;
+    for (std::size_t q = first; q < questions.size(); ++q) {
+      if (q > first && questions[q].subject != questions[q - 1].subject) {
+        const std::string& last = subjects[questions[q - 1].subject].function.symbol;
+        const std::string& next = subjects[questions[q].subject].function.symbol;
+        if (changes_its_process(last) || changes_its_process(next) || ++functions > functions_per_process) break;
+      }
+      std::string text;
+      try {
+        text = answer(stage, subjects[questions[q].subject], questions[q]);
+      } catch (const SetUpFailure& failure) {
+        write_all(pipe, std::string("set-up failed: ") + failure.what() + "\n");
+        _exit(0);
+      }
+      const CUresult after = stage.settle();
+      if (after != CUDA_SUCCESS) {
+        const char* name = "?";
+        api.GetErrorName(after, &name);
+        write_all(pipe, text + ", then " + name + "\n");
+        _exit(0);
+      }
+      write_all(pipe, text + "\n");
+    }
+  } catch (const std::exception& failure) {
+    write_all(pipe, std::string("failed: ") + failure.what() + "\n");
+  }
+  _exit(0);
+}
+
+// Asks all of these questions, in as many processes as it takes.
+void supervise(const Options& options, const std::vector<Subject>& subjects, const std::vector<Question>& questions,
+               FILE* out) {
+  const auto end_of_time = std::chrono::steady_clock::now() + std::chrono::seconds(options.seconds);
+  std::size_t next = 0;
+  int failures = 0;
+  while (next < questions.size() && std::chrono::steady_clock::now() < end_of_time) {
+    int ends[2];
+    if (pipe(ends) != 0) _exit(1);
+    const pid_t child = fork();
+    if (child == 0) {
+      close(ends[0]);
+      ask(options, subjects, questions, next, ends[1]);
+    }
+    close(ends[1]);
+    std::string pending;
+    bool ready = false, killed = false, new_failure = false;
+    char buffer[4096];
+    for (;;) {
+      pollfd wait{ends[0], POLLIN, 0};
+      const int found = poll(&wait, 1, (ready ? question_seconds : 30) * 1000);
+      if (found == 0) {
+        kill(child, SIGKILL);
+        killed = true;
+        break;
+      }
+      if (std::chrono::steady_clock::now() > end_of_time) {
+        kill(child, SIGKILL);
+        ready = false;
+        break;
+      }
+      const ssize_t count = read(ends[0], buffer, sizeof(buffer));
+      if (count <= 0) break;
+      pending.append(buffer, static_cast<std::size_t>(count));
+      std::size_t end;
+      while ((end = pending.find('\n')) != std::string::npos) {
+        const std::string line = pending.substr(0, end);
+        pending.erase(0, end + 1);
+        if (line == "ready") {
+          ready = true;
+        } else if (!ready || line.compare(0, 7, "failed:") == 0) {
+          new_failure = true;
+          std::fprintf(stderr, "%s\n", line.c_str());
+        } else {
+          const Question& question = questions[next++];
+          std::fprintf(out, "%s => %s\n", name_of(subjects[question.subject], question).c_str(), line.c_str());
+          failures = 0;
+        }
+      }
+    }
+    close(ends[0]);
+    int status = 0;
+    waitpid(child, &status, 0);
+    if (ready && next < questions.size() && (killed || WIFSIGNALED(status))) {
+      const Question& question = questions[next++];
+      const char* const how = killed ? "hang" : WTERMSIG(status) == SIGABRT ? "abort" : "crash";
+      std::fprintf(out, "%s => %s\n", name_of(subjects[question.subject], question).c_str(), how);
+    }
+    std::fflush(out);
+    if ((!ready || new_failure) && ++failures > 3) return;
+  }
+}
+
+int run(const Options& options) {
+  const std::vector<Subject> subjects = all_subjects();
+  std::vector<Question> questions =
+      options.pairs ? fresh_pairs(subjects, options.seed, options.count) : neighbours_of(subjects);
+  std::vector<std::vector<Question>> shares(options.jobs);
+  for (const Question& question : questions) {
+    const std::string name = name_of(subjects[question.subject], question);
+    if (name.compare(0, options.only.size(), options.only) != 0) continue;
+    if (options.list) std::printf("%s\n", name.c_str());
+    // Neighbouring functions share a process.
+    shares[question.subject / functions_per_process % options.jobs].push_back(question);
+  }
+  if (options.list) return 0;
+  std::vector<FILE*> files;
+  std::vector<pid_t> workers;
+  for (const auto& share : shares) {
+    files.push_back(std::tmpfile());
+    const pid_t worker = fork();
+    if (worker == 0) {
+      supervise(options, subjects, share, files.back());
+      _exit(0);
+    }
+    workers.push_back(worker);
+  }
+  for (pid_t worker : workers) waitpid(worker, nullptr, 0);
+  for (FILE* file : files) {
+    std::rewind(file);
+    char buffer[65536];
+    for (std::size_t count; (count = std::fread(buffer, 1, sizeof(buffer), file)) > 0;)
+      std::fwrite(buffer, 1, count, stdout);
+  }
+  return 0;
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    const std::string value = word.substr(word.find('=') + 1);
+    if (word.find("--driver=") == 0) {
+      options.driver = value;
+    } else if (word.find("--only=") == 0) {
+      options.only = value;
+    } else if (word.find("--jobs=") == 0) {
+      options.jobs = std::max(1, std::atoi(value.c_str()));
+    } else if (word.find("--seconds=") == 0) {
+      options.seconds = std::atoi(value.c_str());
+    } else if (word.find("--pairs=") == 0) {
+      options.pairs = true;
+      options.seed = std::strtoull(value.c_str(), nullptr, 10);
+      if (value.find(':') != std::string::npos) options.count = std::strtoull(value.c_str() + value.find(':') + 1, nullptr, 10);
+    } else if (word == "--list") {
+      options.list = true;
+    } else {
+      std::fprintf(stderr, "usage: %s [--driver=LIBRARY] [--only=PREFIX] [--pairs=SEED:COUNT] [--jobs=N] [--seconds=N] [--list]\n", argv[0]);
+      return 2;
+    }
+  }
+  setenv("CUDA_VISIBLE_DEVICES", "0", 0); // the answers are those of a machine with one device
+  try {
+    return run(options);
+  } catch (const std::exception& failure) {
+    std::fprintf(stderr, "neighbours: %s\n", failure.what());
+    return 1;
+  }
+}

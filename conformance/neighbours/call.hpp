@@ -24,7 +24,8 @@ struct Function {
   std::function<CUresult(void* address, const std::vector<Word>& arguments)> call;
 };
 
-template <class T> T argument(Word word) {
+template <class T>
+T argument(Word word) {
   if constexpr (std::is_class_v<T>) {
     return *reinterpret_cast<const T*>(word);
   } else if constexpr (std::is_floating_point_v<T>) {

@@ -22,8 +22,9 @@ constexpr long long huge = 1LL << 40;
 
 Choices sizes(long long valid) {
   Choices all = numbers({valid, 0, 1, 3, 255, 4096, 4097, mega, huge, -1});
-  all.erase(std::remove_if(all.begin() + 1, all.end(), [&](const Choice& c) { return c.label == all[0].label; }),
-            all.end());
+  all.erase(
+      std::remove_if(all.begin() + 1, all.end(), [&](const Choice& c) { return c.label == all[0].label; }),
+      all.end());
   return all;
 }
 
@@ -36,15 +37,16 @@ Choices counter(long long value) {
                    return &made;
                  }),
           choice("null", [](Stage&) { return Word{0}; }),
-          choice("room_for_0", [](Stage& s) { return s.room(64); }),
-          choice("room_for_1", [](Stage& s) {
+          choice("room_for_0", [](Stage& s) { return s.room(64); }), choice("room_for_1", [](Stage& s) {
             auto& made = *static_cast<std::size_t*>(s.room(64));
             made = 1;
             return &made;
           })};
 }
 
-Choice null() { return choice("null", [](Stage&) { return Word{0}; }); }
+Choice null() {
+  return choice("null", [](Stage&) { return Word{0}; });
+}
 
 Choices words(std::vector<const char*> texts) {
   Choices all;
@@ -57,7 +59,8 @@ Choices words(std::vector<const char*> texts) {
 }
 
 // A list with one handle.
-template <class Make> Choice list_of(const char* label, Make make) {
+template <class Make>
+Choice list_of(const char* label, Make make) {
   return choice(label, [make](Stage& s) {
     auto* const list = static_cast<decltype(make(s))*>(s.room(8 * sizeof(void*)));
     list[0] = make(s);
@@ -93,7 +96,8 @@ const char* module_path() {
 }
 Choices paths() {
   Choices all{choice("file", [](Stage&) { return module_path(); })};
-  for (Choice& each : words({"", "/nowhere/at.all", "/dev/null"})) all.push_back(each);
+  for (Choice& each : words({"", "/nowhere/at.all", "/dev/null"}))
+    all.push_back(each);
   return all;
 }
 Choices images() {
@@ -174,7 +178,8 @@ Choices own_choices(const std::string& key, const std::string& type) {
   if (is({"cuMemHostUnregister.pointer"})) {
     Choices all = handle_choices("void*");
     all.insert(all.begin(), choice("registered", [](Stage& s) {
-                 void* const memory = mmap(nullptr, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+                 void* const memory =
+                     mmap(nullptr, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
                  s.must(s.cu.MemHostRegister(memory, 1 << 20, 0), "cuMemHostRegister");
                  return memory;
                }));
@@ -183,7 +188,7 @@ Choices own_choices(const std::string& key, const std::string& type) {
   if (is({"cuMemHostRegister_v2.pointer"})) {
     Choices all = handle_choices("void*");
     all.insert(all.begin(), choice("mapped", [](Stage&) {
-                 return mmap(nullptr, 1 << 22, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+                 return mmap(nullptr, 1 << 24, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
                }));
     return all;
   }
@@ -191,7 +196,8 @@ Choices own_choices(const std::string& key, const std::string& type) {
   if (is({"cuMemAdvise.pointer", "cuMemAdvise_v2.pointer", "cuMemPrefetchAsync.pointer",
           "cuMemPrefetchAsync_v2.pointer", "cuStreamAttachMemAsync.pointer"}))
     return chosen_first(handle_choices("CUdeviceptr"), "managed");
-  if (key.find("cuMemcpy") == 0 && type == "CUdeviceptr" && key.find(".to") == key.size() - 3 && key.find("DtoH") == std::string::npos) {
+  if (key.find("cuMemcpy") == 0 && type == "CUdeviceptr" && key.find(".to") == key.size() - 3 &&
+      key.find("DtoH") == std::string::npos) {
     Choices all = handle_choices("CUdeviceptr");
     all[0] = choice("target", [](Stage& s) { return s.target(); });
     return all;
@@ -201,14 +207,16 @@ Choices own_choices(const std::string& key, const std::string& type) {
           "cuStreamGetCaptureInfo_v3.stream", "cuStreamUpdateCaptureDependencies.stream",
           "cuStreamUpdateCaptureDependencies_v2.stream"}))
     return chosen_first(handle_choices("CUstream"), "capturing");
-  if (is({"cuStreamUpdateCaptureDependencies.dependencies", "cuStreamUpdateCaptureDependencies_v2.dependencies"}))
+  if (is({"cuStreamUpdateCaptureDependencies.dependencies",
+          "cuStreamUpdateCaptureDependencies_v2.dependencies"}))
     return {choice("of_capture",
                    [](Stage& s) {
                      CUstreamCaptureStatus status{};
                      const CUgraphNode* nodes = nullptr;
                      std::size_t count = 0;
-                     s.must(s.cu.StreamGetCaptureInfo(s.capturing(), &status, nullptr, nullptr, &nodes, &count),
-                            "cuStreamGetCaptureInfo");
+                     s.must(
+                         s.cu.StreamGetCaptureInfo(s.capturing(), &status, nullptr, nullptr, &nodes, &count),
+                         "cuStreamGetCaptureInfo");
                      auto* const list = static_cast<CUgraphNode*>(s.room(64));
                      list[0] = nodes[0];
                      return list;
@@ -227,26 +235,31 @@ Choices own_choices(const std::string& key, const std::string& type) {
     return all;
   }
   if (is({"cuMemcpyBatchAsync.to", "cuMemcpyBatchAsync_v2.to"}))
-    return {list_of("target", [](Stage& s) { return s.target(); }), null(),
+    return {list_of("target", [](Stage& s) { return s.target(); }),
+            null(),
             list_of("address_0", [](Stage&) { return CUdeviceptr{0}; }),
             list_of("pinned", [](Stage& s) { return s.pinned(); }),
             list_of("pageable", [](Stage& s) { return s.room(mega); }),
             list_of("of_other_context", [](Stage& s) { return s.other_memory(); })};
   if (is({"cuMemcpyBatchAsync.from", "cuMemcpyBatchAsync_v2.from"}))
-    return {list_of("memory", [](Stage& s) { return s.memory(); }), null(),
+    return {list_of("memory", [](Stage& s) { return s.memory(); }),
+            null(),
             list_of("address_0", [](Stage&) { return CUdeviceptr{0}; }),
             list_of("pinned", [](Stage& s) { return s.pinned(); }),
             list_of("pageable", [](Stage& s) { return s.room(mega); }),
             list_of("of_other_context", [](Stage& s) { return s.other_memory(); })};
   if (is({"cuMemcpyBatchAsync.sizes", "cuMemcpyBatchAsync_v2.sizes"}))
-    return {list_of("256", [](Stage&) { return std::size_t{256}; }), null(),
-            list_of("0", [](Stage&) { return std::size_t{0}; }), list_of("3", [](Stage&) { return std::size_t{3}; }),
+    return {list_of("256", [](Stage&) { return std::size_t{256}; }),
+            null(),
+            list_of("0", [](Stage&) { return std::size_t{0}; }),
+            list_of("3", [](Stage&) { return std::size_t{3}; }),
             list_of("4097", [](Stage&) { return std::size_t{4097}; }),
             list_of("huge", [](Stage&) { return std::size_t{1} << 40; })};
   if (is({"cuMemcpyBatchAsync.first", "cuMemcpyBatchAsync_v2.first"}))
     return {list_of("0", [](Stage&) { return std::size_t{0}; }), null(),
             list_of("1", [](Stage&) { return std::size_t{1}; })};
-  if (is({"cuMemcpyBatchAsync.attribute_count", "cuMemcpyBatchAsync_v2.attribute_count"})) return numbers({1, 0, 2, -1});
+  if (is({"cuMemcpyBatchAsync.attribute_count", "cuMemcpyBatchAsync_v2.attribute_count"}))
+    return numbers({1, 0, 2, -1});
   if (is({"cuMemcpyBatchAsync.count", "cuMemcpyBatchAsync_v2.count", "cuMemcpy3DBatchAsync.count"}))
     return numbers({1, 0, 2});
   if (is({"cuDevResourceGenerateDesc.count"})) return numbers({1, 0, 2});
@@ -282,7 +295,8 @@ Choices own_choices(const std::string& key, const std::string& type) {
   if (is({"cuGraphRemoveDependencies.from", "cuGraphRemoveDependencies_v2.from"})) return node_lists("empty");
   if (is({"cuGraphRemoveDependencies.to", "cuGraphRemoveDependencies_v2.to"})) return node_lists("second");
   if (is({"cuGraphAddChildGraphNode.child"})) return chosen_first(handle_choices("CUgraph"), "empty");
-  if (is({"cuGraphExecChildGraphNodeSetParams.child"})) return chosen_first(handle_choices("CUgraph"), "of_child_node");
+  if (is({"cuGraphExecChildGraphNodeSetParams.child"}))
+    return chosen_first(handle_choices("CUgraph"), "of_child_node");
   if (is({"cuGraphReleaseUserObject.count", "cuUserObjectRelease.count", "cuUserObjectRetain.count",
           "cuGraphRetainUserObject.count"}))
     return numbers({1, 0, 2, 3, INT_MAX, 1LL << 31});
@@ -299,23 +313,28 @@ Choices own_choices(const std::string& key, const std::string& type) {
                    }),
             null(), choice("graph", [](Stage& s) { return s.graph(); }),
             choice("empty", [](Stage& s) { return s.new_graph(nullptr); })};
-  if (is({"cuGraphExecUpdate_v2.graph"}))
-    return chosen_first(handle_choices("CUgraph"), "graph");
+  if (is({"cuGraphExecUpdate_v2.graph"})) return chosen_first(handle_choices("CUgraph"), "graph");
   // Nodes of the kind that the function is about.
   const auto node_of = [&key](const char* part, const char* kind) {
     return key.find(part) != std::string::npos && key.find(".node") == key.size() - 5 ? kind : nullptr;
   };
   if (key.find("cuGraph") == 0 && key.find("cuGraphAdd") != 0)
     for (const auto& [part, kind] : {std::pair<const char*, const char*>{"ChildGraph", "child"},
-                                     {"MemcpyNode", "copy"}, {"MemsetNode", "fill"}, {"KernelNode", "kernel"},
-                                     {"HostNode", "host"}, {"EventRecord", "record"}, {"EventWait", "wait"},
-                                     {"NodeSetEnabled", "kernel"}, {"NodeGetEnabled", "kernel"},
-                                     {"cuGraphNodeSetParams", "host"}, {"ExecNodeSetParams", "host"},
+                                     {"MemcpyNode", "copy"},
+                                     {"MemsetNode", "fill"},
+                                     {"KernelNode", "kernel"},
+                                     {"HostNode", "host"},
+                                     {"EventRecord", "record"},
+                                     {"EventWait", "wait"},
+                                     {"NodeSetEnabled", "kernel"},
+                                     {"NodeGetEnabled", "kernel"},
+                                     {"cuGraphNodeSetParams", "host"},
+                                     {"ExecNodeSetParams", "host"},
                                      {"GetDependencies", "second"}})
       if (node_of(part, kind) != nullptr) return chosen_first(handle_choices("CUgraphNode"), kind);
   // Kernels.
-  if (is({"cuParamSeti.function", "cuParamSetf.function", "cuParamSetv.function", "cuFuncGetParamInfo.function",
-          "cuParamSetSize.function"}))
+  if (is({"cuParamSeti.function", "cuParamSetf.function", "cuParamSetv.function",
+          "cuFuncGetParamInfo.function", "cuParamSetSize.function"}))
     return chosen_first(handle_choices("CUfunction"), "with_parameters");
   if (is({"cuParamSetv.count"})) return numbers({4, 0, 1, 3, 12, 4096, 4097, 0xffffffffLL});
   if (key.find("cuParamSet") == 0 && key.find(".offset") != std::string::npos)
@@ -329,7 +348,8 @@ Choices own_choices(const std::string& key, const std::string& type) {
   if (is({"cuLaunchKernel.shared"})) return numbers({0, 1, 3, 49152, 49153, 300000, 0xffffffffLL});
   if (is({"cuFuncSetBlockShape.x", "cuFuncSetBlockShape.y", "cuFuncSetBlockShape.z"}))
     return numbers({1, 0, -1, 64, 65, 1024, 1025, INT_MAX});
-  if (is({"cuLaunchGrid.width", "cuLaunchGrid.height", "cuLaunchGridAsync.width", "cuLaunchGridAsync.height"}))
+  if (is({"cuLaunchGrid.width", "cuLaunchGrid.height", "cuLaunchGridAsync.width",
+          "cuLaunchGridAsync.height"}))
     return numbers({1, 0, -1, 65535, 65536, INT_MAX});
   if (key.find("cuLaunchKernel") == 0 && key.find(".parameters") != std::string::npos)
     return {null(), choice("list", [](Stage& s) {
@@ -359,12 +379,14 @@ Choices own_choices(const std::string& key, const std::string& type) {
   if (is({"cuFuncSetAttribute.value", "cuKernelSetAttribute.wish"}))
     return numbers({0, -1, -2, 1, 2, 3, 50, 100, 101, 49152, 49153, 232448, 232449, INT_MAX});
   if (is({"cuFuncGetParamInfo.index", "cuKernelGetParamInfo.index"})) return numbers({0, 1, 2, 1000, -1});
-  if (is({"cuModuleEnumerateFunctions.room", "cuLibraryEnumerateKernels.room"})) return numbers({2, 0, 1, 3, 8});
+  if (is({"cuModuleEnumerateFunctions.room", "cuLibraryEnumerateKernels.room"}))
+    return numbers({2, 0, 1, 3, 8});
   // Modules and libraries.
   if (is({"cuModuleLoad.path", "cuLibraryLoadFromFile.path"})) return paths();
   if (is({"cuModuleLoadData.image", "cuModuleLoadDataEx.image", "cuLibraryLoadData.code"})) return images();
   if (is({"cuModuleLoadFatBinary.image"})) return images();
-  if (is({"cuModuleGetFunction.name", "cuLibraryGetKernel.name"})) return words({"step", "", "nowhere", "counter"});
+  if (is({"cuModuleGetFunction.name", "cuLibraryGetKernel.name"}))
+    return words({"step", "", "nowhere", "counter"});
   if (is({"cuModuleGetGlobal_v2.name", "cuLibraryGetGlobal.name", "cuLibraryGetManaged.name"}))
     return words({key.find("Managed") != std::string::npos ? "shared" : "counter", "", "nowhere", "step"});
   if (is({"cuLibraryGetUnifiedFunction.symbol"})) return words({"step", "", "nowhere"});
@@ -384,9 +406,9 @@ Choices own_choices(const std::string& key, const std::string& type) {
   if (key.find(".values") != std::string::npos || key.find(".library_values") != std::string::npos)
     return {null(), choice("zeros", [](Stage& s) { return s.room(4096); })};
   // Names and ids.
-  if (is({"cuDeviceGetByPCIBusId.id"}))
-  {
-    Choices all = words({"0000:00:00.0", "", "x", "0", ":", "0000", "0000:00", "ffff:ff:1f.7", "0000:00:00.0 "});
+  if (is({"cuDeviceGetByPCIBusId.id"})) {
+    Choices all =
+        words({"0000:00:00.0", "", "x", "0", ":", "0000", "0000:00", "ffff:ff:1f.7", "0000:00:00.0 "});
     all.insert(all.begin(), choice("own", [](Stage& s) {
                  char* const id = static_cast<char*>(s.room(64));
                  s.must(s.cu.DeviceGetPCIBusId(id, 64, 0), "cuDeviceGetPCIBusId");
@@ -402,21 +424,23 @@ Choices own_choices(const std::string& key, const std::string& type) {
   if (is({"cuDeviceGetName.length", "cuDeviceGetPCIBusId.room"})) return numbers({64, 0, -1, 1, 3, 12, 13});
   if (is({"cuDeviceGet.ordinal"})) return numbers({0, -1, -2, 1, 1000});
   if (is({"cuGetProcAddress.symbol", "cuGetProcAddress_v2.symbol"}))
-    return words({"cuEventCreate", "", "cuNowhere", "cuInit", "cuEventCreate_v2", "cuEventRecord", "cuMemAlloc_v2"});
+    return words(
+        {"cuEventCreate", "", "cuNowhere", "cuInit", "cuEventCreate_v2", "cuEventRecord", "cuMemAlloc_v2"});
   if (key.find("cuGetProcAddress") == 0 && key.find(".version") != std::string::npos)
     return numbers({12000, 0, -1, 1, 1999, 2000, 3020, 13000, 13050, 99999});
   if (is({"cuGetErrorName.error", "cuGetErrorString.error"}))
-    return numbers({0, 1, 2, 3, 4, 5, 100, 101, 200, 201, 219, 300, 400, 401, 500, 600, 700, 719, 800, 900, 907, 908,
-                    915, 917, 999, 1000, -1, 6, 12345});
-  if (is({"cuGetExportTable.id"}))
-    return {choice("zeros", [](Stage& s) { return s.room(16); }), null()};
+    return numbers({0,   1,   2,   3,   4,   5,   100, 101, 200, 201, 219,  300, 400, 401,  500,
+                    600, 700, 719, 800, 900, 907, 908, 915, 917, 999, 1000, -1,  6,   12345});
+  if (is({"cuGetExportTable.id"})) return {choice("zeros", [](Stage& s) { return s.room(16); }), null()};
   if (is({"cuGraphDebugDotPrint.path"})) return words({"/dev/null", "", "/nowhere/at.all"});
-  if (key.find("cuProfilerInitialize.") == 0 && key != "cuProfilerInitialize.mode") return words({"", "/nowhere"});
+  if (key.find("cuProfilerInitialize.") == 0 && key != "cuProfilerInitialize.mode")
+    return words({"", "/nowhere"});
   if (is({"cuProfilerInitialize.mode"})) return numbers({0, 1, 2, -1});
   if (is({"cuIpcOpenEventHandle.handle"}))
     return {choice("zeros", [](Stage& s) { return s.room(64); }), choice("own", [](Stage& s) {
               auto& made = s.make<CUipcEventHandle>();
-              s.must(s.cu.IpcGetEventHandle(&made, s.new_event(CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS, true)),
+              s.must(s.cu.IpcGetEventHandle(
+                         &made, s.new_event(CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS, true)),
                      "cuIpcGetEventHandle");
               return &made;
             })};
@@ -455,24 +479,28 @@ Choices own_choices(const std::string& key, const std::string& type) {
     return {choice("list",
                    [](Stage& s) {
                      void** const list = static_cast<void**>(s.room(64));
-                     for (int i = 0; i < 3; ++i) list[i] = s.room(64);
+                     for (int i = 0; i < 3; ++i)
+                       list[i] = s.room(64);
                      return list;
                    }),
             null(), choice("list_of_nulls", [](Stage& s) { return s.room(64); })};
   if (is({"cuMemPoolGetAttribute.attribute", "cuMemPoolSetAttribute.attribute"})) return enumerators(4, 16);
   if (is({"cuMemPoolSetAttribute.value"})) return attribute_values("cuMemPoolSetAttribute");
   if (is({"cuMemPoolExportToShareableHandle.type"})) return numbers({1, 0, 2, 4, 8, 16, 3, -1});
-  if (is({"cuMemPoolExportToShareableHandle.pool"})) return chosen_first(handle_choices("CUmemoryPool"), "exportable");
+  if (is({"cuMemPoolExportToShareableHandle.pool"}))
+    return chosen_first(handle_choices("CUmemoryPool"), "exportable");
   if (is({"cuMemSetMemPool.pool"})) return without(handle_choices("CUmemoryPool"), {"destroyed"});
   if (is({"cuDeviceSetMemPool.pool"})) return chosen_first(handle_choices("CUmemoryPool"), "default");
   if (key.find("cuStreamGetAttribute") == 0 && key.find(".value") != std::string::npos)
     return {choice("room", [](Stage& s) { return s.room(256); }), null()};
   if (is({"cuStreamSetAttribute.value"}))
-    return {choice("zeros", [](Stage& s) { return s.room(256); }), null(), choice("ones", [](Stage& s) {
-              int* const made = static_cast<int*>(s.room(256));
-              made[0] = made[1] = 1;
-              return made;
-            }),
+    return {choice("zeros", [](Stage& s) { return s.room(256); }), null(),
+            choice("ones",
+                   [](Stage& s) {
+                     int* const made = static_cast<int*>(s.room(256));
+                     made[0] = made[1] = 1;
+                     return made;
+                   }),
             choice("fours", [](Stage& s) { return std::memset(s.room(256), 4, 4); })};
   if (is({"cuStreamCopyAttributes.from"})) {
     Choices all = handle_choices("CUstream");
@@ -505,12 +533,14 @@ Choices own_choices(const std::string& key, const std::string& type) {
     if (key.find("D32") != std::string::npos) return sizes(16);
     return sizes(64);
   }
-  if (is({"cuMemHostRegister_v2.bytes"})) return numbers({1 << 20, 0, 1, 3, 4095, 4096, 1 << 22, 1 << 23, huge});
+  if (is({"cuMemHostRegister_v2.bytes"}))
+    return numbers({1 << 20, 0, 1, 3, 4095, 4096, 1 << 22, 1 << 23, huge});
   if (is({"cuMemAlloc_v2.bytes", "cuMemAllocHost_v2.bytes", "cuMemHostAlloc.bytes", "cuMemAllocManaged.bytes",
           "cuMemAllocAsync.bytes", "cuMemAllocFromPoolAsync.bytes"}))
     return numbers({256, 0, 1, 3, 4096, 1LL << 50, -1});
   if (is({"cuMemPoolTrimTo.bytes"})) return numbers({0, 1, mega, huge, -1});
-  if (is({"cuMemAdvise.count", "cuMemAdvise_v2.count", "cuMemPrefetchAsync.count", "cuMemPrefetchAsync_v2.count"}))
+  if (is({"cuMemAdvise.count", "cuMemAdvise_v2.count", "cuMemPrefetchAsync.count",
+          "cuMemPrefetchAsync_v2.count"}))
     return numbers({4096, 0, 1, 3, 4097, mega, huge, -1});
   if (is({"cuMemAdvise.device", "cuMemPrefetchAsync.to"})) return numbers({0, -1, -2, 1, 1000});
   if (is({"cuGraphNodeSetEnabled.enabled"})) return numbers({1, 0, 2, 0xffffffffLL});
@@ -530,7 +560,8 @@ Choices numbers(std::vector<long long> values) {
 
 Choices flag_bits(unsigned valid) {
   std::vector<unsigned> values{valid, 0};
-  for (int bit : {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 15, 16, 24, 31}) values.push_back(1u << bit);
+  for (int bit : {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 15, 16, 24, 31})
+    values.push_back(1u << bit);
   values.push_back(3);
   values.push_back(5);
   values.push_back(7);
@@ -555,7 +586,8 @@ Choices enumerators(long long valid, long long last, std::vector<long long> othe
 }
 
 Choices chosen_first(Choices choices, const std::string& label) {
-  const auto found = std::find_if(choices.begin(), choices.end(), [&](const Choice& c) { return c.label == label; });
+  const auto found =
+      std::find_if(choices.begin(), choices.end(), [&](const Choice& c) { return c.label == label; });
   if (found == choices.end()) throw std::logic_error("no choice " + label);
   std::rotate(choices.begin(), found, found + 1);
   return choices;
@@ -565,16 +597,18 @@ bool is_result(const std::string& symbol, const std::string& type, const std::st
   if (type.empty() || type.back() != '*' || type == "void*" || type == "const void*" || type == "const char*")
     return false;
   return own_choices(symbol + "." + name, type).empty() && structure_choices(symbol, type, name).empty() &&
-         !(type == "size_t*" && name == "count") && !(type.compare(0, 6, "const ") == 0 && type.substr(type.size() - 2) != "**");
+         !(type == "size_t*" && name == "count") &&
+         !(type.compare(0, 6, "const ") == 0 && type.substr(type.size() - 2) != "**");
 }
 
 Choices choices_of(const std::string& symbol, const std::string& type, const std::string& name) {
   if (Choices own = own_choices(symbol + "." + name, type); !own.empty()) return own;
   if (Choices structures = structure_choices(symbol, type, name); !structures.empty()) return structures;
   if (type == "size_t*" && name == "count") return counter(64);
-  if (is_result(symbol, type, name)) return {choice("result", [](Stage& s) { return std::memset(s.room(4096), 0xa5, 4096); }), null()};
-  if (type == "void*" && (name == "data" || name == "handle" || name == "value") && symbol != "cuLaunchHostFunc" &&
-      symbol != "cuStreamAddCallback" && symbol != "cuLogsRegisterCallback")
+  if (is_result(symbol, type, name))
+    return {choice("result", [](Stage& s) { return std::memset(s.room(4096), 0xa5, 4096); }), null()};
+  if (type == "void*" && (name == "data" || name == "handle" || name == "value") &&
+      symbol != "cuLaunchHostFunc" && symbol != "cuStreamAddCallback" && symbol != "cuLogsRegisterCallback")
     return {choice("room", [](Stage& s) { return s.room(4096); }), null()};
   if (type == "void*" && (name == "data" || symbol == "cuUserObjectCreate"))
     return {null(), choice("room", [](Stage& s) { return s.room(64); })};
@@ -582,7 +616,8 @@ Choices choices_of(const std::string& symbol, const std::string& type, const std
   if (type == "CUhostFn") return {choice("function", [](Stage&) { return &nothing; }), null()};
   if (type == "CUstreamCallback") return {choice("function", [](Stage&) { return &called; }), null()};
   if (type == "CUlogsCallback") return {choice("function", [](Stage&) { return &log; }), null()};
-  if (type == "CUoccupancyB2DSize") return {null(), choice("function", [](Stage&) { return &no_shared_memory; })};
+  if (type == "CUoccupancyB2DSize")
+    return {null(), choice("function", [](Stage&) { return &no_shared_memory; })};
   if (type == "CUdevResourceType") return numbers({1, 0, 2, -1, 1000, 10000});
   if (type == "CUdevice_P2PAttribute") return enumerators(1, 6);
   if (type == "CUdevice_attribute") return enumerators(1, 160);
@@ -597,7 +632,8 @@ Choices choices_of(const std::string& symbol, const std::string& type, const std
   if (type == "size_t" && (name == "bytes" || name == "count")) return sizes(256);
   if (type == "unsigned char") return numbers({7, 0, 255});
   if (type == "unsigned short") return numbers({7, 0, 65535});
-  if (type == "unsigned int" || type == "int" || type == "cuuint32_t" || type == "cuuint64_t" || type == "float")
+  if (type == "unsigned int" || type == "int" || type == "cuuint32_t" || type == "cuuint64_t" ||
+      type == "float")
     return numbers({1, 0, -1, 3, INT_MAX, INT_MIN});
   if (type == "size_t") return sizes(256);
   return {};

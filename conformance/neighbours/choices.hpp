@@ -16,8 +16,12 @@ struct Choice {
 };
 using Choices = std::vector<Choice>;
 
-template <class T> Word word(T value) { return (Word)value; }
-template <class Made> Choice choice(std::string label, Made make) {
+template <class T>
+Word word(T value) {
+  return (Word)value;
+}
+template <class Made>
+Choice choice(std::string label, Made make) {
   return {std::move(label), [make](Stage& stage) { return word(make(stage)); }};
 }
 
@@ -26,8 +30,8 @@ Choices flag_bits(unsigned valid = 0); // the valid ones, none, each bit, and al
 Choices enumerators(long long valid, long long last, std::vector<long long> others = {});
 Choices chosen_first(Choices choices, const std::string& label);
 
-// What the parameter of a function can be: for the function's own parameter if there is such an entry, then for its
-// type and name, then for its type. Empty if nothing says it.
+// What the parameter of a function can be: what this parameter of this function is, or else what its type and
+// name are, or else what its type is. Empty if nothing says it.
 Choices choices_of(const std::string& symbol, const std::string& type, const std::string& name);
 
 // Parts of it.

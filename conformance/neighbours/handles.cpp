@@ -7,7 +7,9 @@ namespace {
 
 void CUDA_CB nothing(void*) {}
 
-Choice null() { return {"null", [](Stage&) { return Word{0}; }}; }
+Choice null() {
+  return {"null", [](Stage&) { return Word{0}; }};
+}
 
 Choices streams() {
   return {
@@ -16,18 +18,22 @@ Choices streams() {
       choice("legacy", [](Stage&) { return CU_STREAM_LEGACY; }),
       choice("per_thread", [](Stage&) { return CU_STREAM_PER_THREAD; }),
       choice("blocking", [](Stage& s) { return s.new_stream(CU_STREAM_DEFAULT); }),
-      choice("of_other_context", [](Stage& s) { return s.in_other_context([&s] { return s.new_stream(); }); }),
+      choice("of_other_context",
+             [](Stage& s) { return s.in_other_context([&s] { return s.new_stream(); }); }),
       choice("capturing", [](Stage& s) { return s.capturing(); }),
-      choice("of_green_context", [](Stage& s) {
-        CUstream made = nullptr;
-        s.must(s.cu.GreenCtxStreamCreate(&made, s.green(), CU_STREAM_NON_BLOCKING, 0), "cuGreenCtxStreamCreate");
-        return made;
-      }),
-      choice("destroyed", [](Stage& s) {
-        const CUstream made = s.new_stream();
-        s.must(s.cu.StreamDestroy(made), "cuStreamDestroy");
-        return made;
-      }),
+      choice("of_green_context",
+             [](Stage& s) {
+               CUstream made = nullptr;
+               s.must(s.cu.GreenCtxStreamCreate(&made, s.green(), CU_STREAM_NON_BLOCKING, 0),
+                      "cuGreenCtxStreamCreate");
+               return made;
+             }),
+      choice("destroyed",
+             [](Stage& s) {
+               const CUstream made = s.new_stream();
+               s.must(s.cu.StreamDestroy(made), "cuStreamDestroy");
+               return made;
+             }),
   };
 }
 
@@ -37,30 +43,32 @@ Choices events() {
       null(),
       choice("never_recorded", [](Stage& s) { return s.new_event(0, false); }),
       choice("untimed", [](Stage& s) { return s.new_event(CU_EVENT_DISABLE_TIMING, true); }),
-      choice("interprocess", [](Stage& s) {
-        return s.new_event(CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS, true);
-      }),
-      choice("of_other_context", [](Stage& s) {
-        return s.in_other_context([&s] {
-          const CUstream stream = s.new_stream();
-          CUevent made = nullptr;
-          s.must(s.cu.EventCreate(&made, 0), "cuEventCreate");
-          s.must(s.cu.EventRecord(made, stream), "cuEventRecord");
-          s.must(s.cu.StreamSynchronize(stream), "cuStreamSynchronize");
-          return made;
-        });
-      }),
-      choice("captured", [](Stage& s) {
-        CUevent made = nullptr;
-        s.must(s.cu.EventCreate(&made, 0), "cuEventCreate");
-        s.must(s.cu.EventRecord(made, s.capturing()), "cuEventRecord in a capture");
-        return made;
-      }),
-      choice("destroyed", [](Stage& s) {
-        const CUevent made = s.new_event(0, true);
-        s.must(s.cu.EventDestroy(made), "cuEventDestroy");
-        return made;
-      }),
+      choice("interprocess",
+             [](Stage& s) { return s.new_event(CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS, true); }),
+      choice("of_other_context",
+             [](Stage& s) {
+               return s.in_other_context([&s] {
+                 const CUstream stream = s.new_stream();
+                 CUevent made = nullptr;
+                 s.must(s.cu.EventCreate(&made, 0), "cuEventCreate");
+                 s.must(s.cu.EventRecord(made, stream), "cuEventRecord");
+                 s.must(s.cu.StreamSynchronize(stream), "cuStreamSynchronize");
+                 return made;
+               });
+             }),
+      choice("captured",
+             [](Stage& s) {
+               CUevent made = nullptr;
+               s.must(s.cu.EventCreate(&made, 0), "cuEventCreate");
+               s.must(s.cu.EventRecord(made, s.capturing()), "cuEventRecord in a capture");
+               return made;
+             }),
+      choice("destroyed",
+             [](Stage& s) {
+               const CUevent made = s.new_event(0, true);
+               s.must(s.cu.EventDestroy(made), "cuEventDestroy");
+               return made;
+             }),
   };
 }
 
@@ -69,23 +77,27 @@ Choices graphs() {
       choice("graph", [](Stage& s) { return s.graph(); }),
       null(),
       choice("empty", [](Stage& s) { return s.new_graph(nullptr); }),
-      choice("of_child_node", [](Stage& s) {
-        CUgraph made = nullptr;
-        s.must(s.cu.GraphChildGraphNodeGetGraph(s.node("child"), &made), "cuGraphChildGraphNodeGetGraph");
-        return made;
-      }),
-      choice("captured_into", [](Stage& s) {
-        CUstreamCaptureStatus status{};
-        CUgraph made = nullptr;
-        s.must(s.cu.StreamGetCaptureInfo(s.capturing(), &status, nullptr, &made, nullptr, nullptr),
-               "cuStreamGetCaptureInfo");
-        return made;
-      }),
-      choice("destroyed", [](Stage& s) {
-        const CUgraph made = s.new_graph(nullptr);
-        s.must(s.cu.GraphDestroy(made), "cuGraphDestroy");
-        return made;
-      }),
+      choice("of_child_node",
+             [](Stage& s) {
+               CUgraph made = nullptr;
+               s.must(s.cu.GraphChildGraphNodeGetGraph(s.node("child"), &made),
+                      "cuGraphChildGraphNodeGetGraph");
+               return made;
+             }),
+      choice("captured_into",
+             [](Stage& s) {
+               CUstreamCaptureStatus status{};
+               CUgraph made = nullptr;
+               s.must(s.cu.StreamGetCaptureInfo(s.capturing(), &status, nullptr, &made, nullptr, nullptr),
+                      "cuStreamGetCaptureInfo");
+               return made;
+             }),
+      choice("destroyed",
+             [](Stage& s) {
+               const CUgraph made = s.new_graph(nullptr);
+               s.must(s.cu.GraphDestroy(made), "cuGraphDestroy");
+               return made;
+             }),
   };
 }
 
@@ -121,15 +133,17 @@ Choices execs() {
       choice("exec", [](Stage& s) { return s.exec(); }),
       null(),
       choice("of_empty_graph", [](Stage& s) { return s.new_exec(s.new_graph(nullptr)); }),
-      choice("of_other_graph", [](Stage& s) {
-        std::map<std::string, CUgraphNode> others;
-        return s.new_exec(s.new_graph(&others));
-      }),
-      choice("destroyed", [](Stage& s) {
-        const CUgraphExec made = s.new_exec(s.new_graph(nullptr));
-        s.must(s.cu.GraphExecDestroy(made), "cuGraphExecDestroy");
-        return made;
-      }),
+      choice("of_other_graph",
+             [](Stage& s) {
+               std::map<std::string, CUgraphNode> others;
+               return s.new_exec(s.new_graph(&others));
+             }),
+      choice("destroyed",
+             [](Stage& s) {
+               const CUgraphExec made = s.new_exec(s.new_graph(nullptr));
+               s.must(s.cu.GraphExecDestroy(made), "cuGraphExecDestroy");
+               return made;
+             }),
   };
 }
 
@@ -175,25 +189,28 @@ Choices pools() {
   return {
       choice("pool", [](Stage& s) { return s.pool(); }),
       null(),
-      choice("default", [](Stage& s) {
-        CUmemoryPool made = nullptr;
-        s.must(s.cu.DeviceGetDefaultMemPool(&made, 0), "cuDeviceGetDefaultMemPool");
-        return made;
-      }),
-      choice("exportable", [](Stage& s) {
-        CUmemPoolProps properties{};
-        properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
-        properties.handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-        properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-        CUmemoryPool made = nullptr;
-        s.must(s.cu.MemPoolCreate(&made, &properties), "cuMemPoolCreate");
-        return made;
-      }),
-      choice("destroyed", [](Stage& s) {
-        const CUmemoryPool made = s.fresh_pool();
-        s.must(s.cu.MemPoolDestroy(made), "cuMemPoolDestroy");
-        return made;
-      }),
+      choice("default",
+             [](Stage& s) {
+               CUmemoryPool made = nullptr;
+               s.must(s.cu.DeviceGetDefaultMemPool(&made, 0), "cuDeviceGetDefaultMemPool");
+               return made;
+             }),
+      choice("exportable",
+             [](Stage& s) {
+               CUmemPoolProps properties{};
+               properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+               properties.handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+               properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+               CUmemoryPool made = nullptr;
+               s.must(s.cu.MemPoolCreate(&made, &properties), "cuMemPoolCreate");
+               return made;
+             }),
+      choice("destroyed",
+             [](Stage& s) {
+               const CUmemoryPool made = s.fresh_pool();
+               s.must(s.cu.MemPoolDestroy(made), "cuMemPoolDestroy");
+               return made;
+             }),
   };
 }
 
@@ -232,7 +249,8 @@ Choices handle_choices(const std::string& type) {
               return made;
             })};
   if (type == "CUfunction")
-    return {choice("function", [](Stage& s) { return s.function(); }), null(),
+    return {choice("function", [](Stage& s) { return s.function(); }),
+            null(),
             choice("with_parameters", [](Stage& s) { return s.with_parameters(); }),
             choice("of_other_context",
                    [](Stage& s) {
@@ -253,8 +271,7 @@ Choices handle_choices(const std::string& type) {
             })};
   if (type == "CUkernel")
     return {choice("kernel", [](Stage& s) { return s.kernel(); }), null(),
-            choice("function", [](Stage& s) { return s.function(); }),
-            choice("of_unloaded", [](Stage& s) {
+            choice("function", [](Stage& s) { return s.function(); }), choice("of_unloaded", [](Stage& s) {
               const CUlibrary library = s.fresh_library();
               CUkernel made = nullptr;
               s.must(s.cu.LibraryGetKernel(&made, library, "step"), "cuLibraryGetKernel");
@@ -262,8 +279,7 @@ Choices handle_choices(const std::string& type) {
               return made;
             })};
   if (type == "CUlibrary")
-    return {choice("library", [](Stage& s) { return s.library(); }), null(),
-            choice("unloaded", [](Stage& s) {
+    return {choice("library", [](Stage& s) { return s.library(); }), null(), choice("unloaded", [](Stage& s) {
               const CUlibrary made = s.fresh_library();
               s.must(s.cu.LibraryUnload(made), "cuLibraryUnload");
               return made;

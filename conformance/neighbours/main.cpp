@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
-// neighbours [--driver=LIBRARY] [--only=PREFIX] [--pairs=SEED:COUNT] [--jobs=N] [--seconds=N] [--list]
+// neighbours [--driver=LIBRARY] [--only=PREFIX] [--pairs=SEED:COUNT] [--jobs=N] [--seconds=N]
+//            [--given=FILE] [--list]
 //
-// Asks a driver about calls that differ in one argument, or in two, from a valid call. Prints one answer per line.
+// Asks a driver about calls that differ in one argument, or in two, from a valid call. Prints one answer per
+// line. With a file, asks the questions of its lines: of `neighbours --list`, or with answers.
 #include "question.hpp"
 
 #include <algorithm>
@@ -10,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <fstream>
 
 #include <poll.h>
 #include <signal.h>
@@ -23,6 +26,7 @@ namespace {
 struct Options {
   std::string driver = "libcuda.so.1";
   std::string only;
+  std::string given;
   bool list = false;
   bool pairs = false;
   std::uint64_t seed = 1;
@@ -63,7 +67,8 @@ void write_all(int pipe, const std::string& text) {
       if (q > first && questions[q].subject != questions[q - 1].subject) {
         const std::string& last = subjects[questions[q - 1].subject].function.symbol;
         const std::string& next = subjects[questions[q].subject].function.symbol;
-        if (changes_its_process(last) || changes_its_process(next) || ++functions > functions_per_process) break;
+        if (changes_its_process(last) || changes_its_process(next) || ++functions > functions_per_process)
+          break;
       }
       std::string text;
       try {
@@ -88,8 +93,8 @@ void write_all(int pipe, const std::string& text) {
 }
 
 // Asks all of these questions, in as many processes as it takes.
-void supervise(const Options& options, const std::vector<Subject>& subjects, const std::vector<Question>& questions,
-               FILE* out) {
+void supervise(const Options& options, const std::vector<Subject>& subjects,
+               const std::vector<Question>& questions, FILE* out) {
   const auto end_of_time = std::chrono::steady_clock::now() + std::chrono::seconds(options.seconds);
   std::size_t next = 0;
   int failures = 0;
@@ -132,7 +137,8 @@ void supervise(const Options& options, const std::vector<Subject>& subjects, con
           std::fprintf(stderr, "%s\n", line.c_str());
         } else {
           const Question& question = questions[next++];
-          std::fprintf(out, "%s => %s\n", name_of(subjects[question.subject], question).c_str(), line.c_str());
+          std::fprintf(out, "%s => %s\n", name_of(subjects[question.subject], question).c_str(),
+                       line.c_str());
           failures = 0;
         }
       }
@@ -150,10 +156,21 @@ void supervise(const Options& options, const std::vector<Subject>& subjects, con
   }
 }
 
+std::vector<Question> given_questions(const std::string& path, const std::vector<Subject>& subjects) {
+  std::ifstream file(path);
+  if (!file) throw std::runtime_error("cannot read " + path);
+  std::vector<Question> all;
+  for (std::string line; std::getline(file, line);)
+    if (!line.empty() && line[0] != '#')
+      all.push_back(question_of(subjects, line.substr(0, line.find(" => "))));
+  return all;
+}
+
 int run(const Options& options) {
   const std::vector<Subject> subjects = all_subjects();
-  std::vector<Question> questions =
-      options.pairs ? fresh_pairs(subjects, options.seed, options.count) : neighbours_of(subjects);
+  std::vector<Question> questions = !options.given.empty() ? given_questions(options.given, subjects)
+                                    : options.pairs ? fresh_pairs(subjects, options.seed, options.count)
+                                                    : neighbours_of(subjects);
   std::vector<std::vector<Question>> shares(options.jobs);
   for (const Question& question : questions) {
     const std::string name = name_of(subjects[question.subject], question);
@@ -174,7 +191,8 @@ int run(const Options& options) {
     }
     workers.push_back(worker);
   }
-  for (pid_t worker : workers) waitpid(worker, nullptr, 0);
+  for (pid_t worker : workers)
+    waitpid(worker, nullptr, 0);
   for (FILE* file : files) {
     std::rewind(file);
     char buffer[65536];
@@ -195,6 +213,8 @@ int main(int argc, char** argv) {
       options.driver = value;
     } else if (word.find("--only=") == 0) {
       options.only = value;
+    } else if (word.find("--given=") == 0) {
+      options.given = value;
     } else if (word.find("--jobs=") == 0) {
       options.jobs = std::max(1, std::atoi(value.c_str()));
     } else if (word.find("--seconds=") == 0) {
@@ -202,11 +222,15 @@ int main(int argc, char** argv) {
     } else if (word.find("--pairs=") == 0) {
       options.pairs = true;
       options.seed = std::strtoull(value.c_str(), nullptr, 10);
-      if (value.find(':') != std::string::npos) options.count = std::strtoull(value.c_str() + value.find(':') + 1, nullptr, 10);
+      if (value.find(':') != std::string::npos)
+        options.count = std::strtoull(value.c_str() + value.find(':') + 1, nullptr, 10);
     } else if (word == "--list") {
       options.list = true;
     } else {
-      std::fprintf(stderr, "usage: %s [--driver=LIBRARY] [--only=PREFIX] [--pairs=SEED:COUNT] [--jobs=N] [--seconds=N] [--list]\n", argv[0]);
+      std::fprintf(stderr,
+                   "usage: %s [--driver=LIBRARY] [--only=PREFIX] [--pairs=SEED:COUNT] [--jobs=N] "
+                   "[--seconds=N] [--given=FILE] [--list]\n",
+                   argv[0]);
       return 2;
     }
   }

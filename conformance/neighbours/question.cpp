@@ -10,8 +10,14 @@ namespace {
 
 Choices situations(const char* const* names, std::size_t count) {
   Choices all;
-  for (std::size_t i = 0; i < count; ++i) all.push_back(choice(names[i], [i](Stage&) { return i; }));
+  for (std::size_t i = 0; i < count; ++i)
+    all.push_back(choice(names[i], [i](Stage&) { return i; }));
   return all;
+}
+
+std::string argument_name(const Subject& subject, std::size_t i) {
+  const std::size_t parameters = subject.function.parameters.size();
+  return i < parameters ? subject.function.parameters[i].name : i == parameters ? "[current]" : "[capture]";
 }
 
 struct Random { // the same numbers with every library
@@ -32,7 +38,8 @@ bool is_ended(const std::string& label) {
 
 // Numbers that differ from device to device, or from run to run.
 bool has_own_value(const std::string& symbol, const std::string& name) {
-  static const std::set<std::string> names{"id", "free", "total", "milliseconds", "uuid", "version", "symbol"};
+  static const std::set<std::string> names{"id",   "free",    "total", "milliseconds",
+                                           "uuid", "version", "symbol"};
   return names.count(name) != 0 || symbol == "cuDeviceTotalMem_v2" || symbol == "cuDeviceGetAttribute" ||
          symbol == "cuDriverGetVersion";
 }
@@ -46,7 +53,8 @@ std::vector<Subject> all_subjects() {
     for (const Parameter& parameter : function.parameters) {
       subject.choices.push_back(choices_of(function.symbol, parameter.type, parameter.name));
       if (subject.choices.back().empty())
-        throw std::logic_error("no choices for " + function.symbol + "." + parameter.name + ", " + parameter.type);
+        throw std::logic_error("no choices for " + function.symbol + "." + parameter.name + ", " +
+                               parameter.type);
       // What has ended comes last: an answer may leave the process damaged.
       std::stable_partition(subject.choices.back().begin() + 1, subject.choices.back().end(),
                             [](const Choice& each) { return !is_ended(each.label); });
@@ -64,12 +72,31 @@ std::string name_of(const Subject& subject, const Question& question) {
   bool first = true;
   for (std::size_t i = 0; i < question.chosen.size(); ++i) {
     if (question.chosen[i] == 0) continue;
-    const std::size_t parameters = subject.function.parameters.size();
-    const std::string of = i < parameters ? subject.function.parameters[i].name : i == parameters ? "[current]" : "[capture]";
-    name += (first ? "" : ", ") + of + "=" + subject.choices[i][question.chosen[i]].label;
+    name +=
+        (first ? "" : ", ") + argument_name(subject, i) + "=" + subject.choices[i][question.chosen[i]].label;
     first = false;
   }
   return name + ")";
+}
+
+Question question_of(const std::vector<Subject>& subjects, const std::string& name) {
+  const std::size_t open = name.find('(');
+  for (std::size_t s = 0; s < subjects.size() && open != std::string::npos; ++s) {
+    const Subject& subject = subjects[s];
+    if (name.compare(0, open, subject.function.symbol) != 0) continue;
+    Question question{s, std::vector<std::size_t>(subject.choices.size(), 0)};
+    std::size_t begin = open + 1;
+    while (begin + 1 < name.size()) {
+      const std::size_t end = std::min(name.find(", ", begin), name.size() - 1);
+      const std::string part = name.substr(begin, end - begin);
+      for (std::size_t i = 0; i < subject.choices.size(); ++i)
+        for (std::size_t c = 1; c < subject.choices[i].size(); ++c)
+          if (argument_name(subject, i) + "=" + subject.choices[i][c].label == part) question.chosen[i] = c;
+      begin = end + 2;
+    }
+    if (name_of(subject, question) == name) return question;
+  }
+  throw std::invalid_argument("no question " + name);
 }
 
 std::vector<Question> neighbours_of(const std::vector<Subject>& subjects) {
@@ -79,7 +106,8 @@ std::vector<Question> neighbours_of(const std::vector<Subject>& subjects) {
     std::vector<Question> last;
     const auto add = [&](const Question& question) {
       bool ended = false;
-      for (std::size_t i = 0; i < choices.size(); ++i) ended |= is_ended(choices[i][question.chosen[i]].label);
+      for (std::size_t i = 0; i < choices.size(); ++i)
+        ended |= is_ended(choices[i][question.chosen[i]].label);
       (ended ? last : all).push_back(question);
     };
     Question question{s, std::vector<std::size_t>(choices.size(), 0)};
@@ -103,7 +131,8 @@ std::vector<Question> neighbours_of(const std::vector<Subject>& subjects) {
   return all;
 }
 
-std::vector<Question> fresh_pairs(const std::vector<Subject>& subjects, std::uint64_t seed, std::size_t count) {
+std::vector<Question> fresh_pairs(const std::vector<Subject>& subjects, std::uint64_t seed,
+                                  std::size_t count) {
   Random random{seed};
   std::vector<Question> all;
   std::set<std::string> known;
@@ -115,10 +144,12 @@ std::vector<Question> fresh_pairs(const std::vector<Subject>& subjects, std::uin
     question.chosen[i] = random.below(choices[i].size());
     question.chosen[j] = random.below(choices[j].size());
     if (i == j || question.chosen[i] == 0 || question.chosen[j] == 0) continue;
-    if (is_ended(choices[i][question.chosen[i]].label) || is_ended(choices[j][question.chosen[j]].label)) continue;
+    if (is_ended(choices[i][question.chosen[i]].label) || is_ended(choices[j][question.chosen[j]].label))
+      continue;
     if (known.insert(name_of(subjects[s], question)).second) all.push_back(question);
   }
-  std::stable_sort(all.begin(), all.end(), [](const Question& a, const Question& b) { return a.subject < b.subject; });
+  std::stable_sort(all.begin(), all.end(),
+                   [](const Question& a, const Question& b) { return a.subject < b.subject; });
   return all;
 }
 
@@ -130,40 +161,55 @@ std::string shown_number(Word word, std::size_t bytes) {
 }
 
 // What the call put into the results.
-std::string results(const Subject& subject, const std::vector<Word>& arguments, const Question& question, bool succeeded) {
+std::string results(const Subject& subject, const std::vector<Word>& arguments, const Question& question,
+                    bool succeeded) {
   std::string text;
   for (std::size_t i = 0; i < subject.function.parameters.size(); ++i) {
     const Parameter& parameter = subject.function.parameters[i];
     const bool counter = parameter.type == "size_t*" && parameter.name == "count";
-    if (arguments[i] == 0 || (!counter && !is_result(subject.function.symbol, parameter.type, parameter.name))) continue;
+    if (arguments[i] == 0 ||
+        (!counter && !is_result(subject.function.symbol, parameter.type, parameter.name)))
+      continue;
     if (!counter && question.chosen[i] != 0) continue;
     const auto* const bytes = reinterpret_cast<const unsigned char*>(arguments[i]);
     Word word = 0;
     static const std::set<std::string> wide{"size_t*", "cuuint64_t*", "unsigned long long*"};
-    const bool pointer = parameter.type.find("**") != std::string::npos ||
-                         (parameter.type.compare(0, 2, "CU") == 0 &&
-                          std::set<std::string>{"CUcontext*", "CUdeviceptr*", "CUevent*", "CUfunction*", "CUgraph*",
-                                                "CUgraphExec*", "CUgraphNode*", "CUgreenCtx*", "CUkernel*", "CUlibrary*",
-                                                "CUlogsCallbackHandle*", "CUmemoryPool*", "CUmodule*", "CUstream*",
-                                                "CUuserObject*", "CUdevResourceDesc*"}
-                                  .count(parameter.type) != 0);
-    static const std::set<std::string> narrow{"int*", "unsigned int*", "CUdevice*", "CUfunc_cache*",
-                                              "CUfunctionLoadingState*", "CUgraphNodeType*", "CUmemAccess_flags*",
-                                              "CUmoduleLoadingMode*", "CUstreamCaptureStatus*",
+    const bool pointer =
+        parameter.type.find("**") != std::string::npos ||
+        (parameter.type.compare(0, 2, "CU") == 0 &&
+         std::set<std::string>{"CUcontext*", "CUdeviceptr*", "CUevent*", "CUfunction*", "CUgraph*",
+                               "CUgraphExec*", "CUgraphNode*", "CUgreenCtx*", "CUkernel*", "CUlibrary*",
+                               "CUlogsCallbackHandle*", "CUmemoryPool*", "CUmodule*", "CUstream*",
+                               "CUuserObject*", "CUdevResourceDesc*"}
+                 .count(parameter.type) != 0);
+    static const std::set<std::string> narrow{"int*",
+                                              "unsigned int*",
+                                              "CUdevice*",
+                                              "CUfunc_cache*",
+                                              "CUfunctionLoadingState*",
+                                              "CUgraphNodeType*",
+                                              "CUmemAccess_flags*",
+                                              "CUmoduleLoadingMode*",
+                                              "CUstreamCaptureStatus*",
                                               "CUdriverProcAddressQueryResult*"};
     const std::size_t size = pointer || wide.count(parameter.type) ? 8 : narrow.count(parameter.type) ? 4 : 0;
     std::string shown;
     if (size == 0) {
       bool kept = true;
-      for (int b = 0; b < 64; ++b) kept = kept && bytes[b] == 0xa5;
+      for (int b = 0; b < 64; ++b)
+        kept = kept && bytes[b] == 0xa5;
       shown = kept ? "kept" : "set";
     } else {
       std::memcpy(&word, bytes, size);
       const Word pattern = size == 4 ? 0xa5a5a5a5u : 0xa5a5a5a5a5a5a5a5u;
-      if (word == pattern) shown = "kept";
-      else if (pointer) shown = word == 0 ? "null" : "set";
-      else if (has_own_value(subject.function.symbol, parameter.name)) shown = "set";
-      else shown = shown_number(word, size);
+      if (word == pattern)
+        shown = "kept";
+      else if (pointer)
+        shown = word == 0 ? "null" : "set";
+      else if (has_own_value(subject.function.symbol, parameter.name))
+        shown = "set";
+      else
+        shown = shown_number(word, size);
     }
     if (counter ? !succeeded : (shown == "kept") == !succeeded) continue;
     text += ", " + parameter.name + "=" + shown;
@@ -201,7 +247,10 @@ std::string answer(Stage& stage, const Subject& subject, const Question& questio
   text += results(subject, arguments, question, result == CUDA_SUCCESS);
   const std::string& symbol = subject.function.symbol;
   if (result == CUDA_SUCCESS && symbol == "cuStreamDestroy_v2") stage.forget((CUstream)arguments[0]);
-  if (result == CUDA_SUCCESS && symbol.find("BeginCapture") != std::string::npos) stage.begins((CUstream)arguments[0]);
+  if (result == CUDA_SUCCESS && symbol == "cuMemHostRegister_v2")
+    stage.cu.MemHostUnregister(reinterpret_cast<void*>(arguments[0]));
+  if (result == CUDA_SUCCESS && symbol.find("BeginCapture") != std::string::npos)
+    stage.begins((CUstream)arguments[0]);
   return text;
 }
 

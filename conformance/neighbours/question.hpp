@@ -26,8 +26,11 @@ constexpr const char* captures[] = {"none", "global", "thread_local", "relaxed"}
 
 std::vector<Subject> all_subjects();
 std::string name_of(const Subject&, const Question&);
+Question question_of(const std::vector<Subject>&,
+                     const std::string& name); // throws if there is none of this name
 
-std::vector<Question> neighbours_of(const std::vector<Subject>&);      // one argument differs, and each pair of nulls
+std::vector<Question>
+neighbours_of(const std::vector<Subject>&); // one argument differs, and each pair of nulls
 std::vector<Question> fresh_pairs(const std::vector<Subject>&, std::uint64_t seed, std::size_t count);
 
 // The answer of the driver: "CUDA_SUCCESS, count=3".

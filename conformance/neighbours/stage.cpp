@@ -289,7 +289,8 @@ CUgraph Stage::new_graph(std::map<std::string, CUgraphNode>* nodes) {
   copy.Height = 4;
   copy.Depth = 2;
   must(cu.GraphAddMemcpyNode(&all["copy"], made, &all["fill"], 1, &copy, home), "cuGraphAddMemcpyNode");
-  must(cu.GraphAddEventRecordNode(&all["record"], made, nullptr, 0, second_event()), "cuGraphAddEventRecordNode");
+  must(cu.GraphAddEventRecordNode(&all["record"], made, nullptr, 0, second_event()),
+       "cuGraphAddEventRecordNode");
   must(cu.GraphAddEventWaitNode(&all["wait"], made, nullptr, 0, second_event()), "cuGraphAddEventWaitNode");
   CUgraph child = nullptr;
   CUgraphNode inner = nullptr;
@@ -318,7 +319,8 @@ CUgraphExec Stage::exec() {
 CUuserObject Stage::user_object() {
   return once<CUuserObject>(fresh_, "user_object", [this] {
     CUuserObject made = nullptr;
-    must(cu.UserObjectCreate(&made, nullptr, nothing, 2, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC), "cuUserObjectCreate");
+    must(cu.UserObjectCreate(&made, nullptr, nothing, 2, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC),
+         "cuUserObjectCreate");
     return made;
   });
 }

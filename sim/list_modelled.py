@@ -46,13 +46,14 @@ def neighbours_asked(modelled):
     counts = dict.fromkeys((function.symbol for function in modelled), 0)
     for question in answers:
         counts[question.partition("(")[0]] += 1
+    median = sorted(counts.values())[len(counts) // 2]
     few = sorted((count, symbol) for symbol, count in counts.items() if count < 10)
     return [
         wrapped(
             f"A device has answered {len(answers)} calls that differ from a valid call in one or two "
             "arguments, in the current context, or by a capture of the thread "
-            f"(`conformance/neighbours/h200.txt`). A function has {sorted(counts.values())[len(counts) // 2]} "
-            f"of them in the median. {len(few)} functions have fewer than ten:"),
+            f"(`conformance/neighbours/h200.txt`). The median is {median} answers for a function. {len(few)} "
+            "functions have fewer than ten:"),
         "",
         wrapped(", ".join(f"`{symbol}` ({count})" for count, symbol in few)),
     ]

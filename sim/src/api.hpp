@@ -159,6 +159,8 @@ private:
   CUresult submit_operation(CUstream, MakeWork);
   Work memory_operation(const CUstreamBatchMemOpParams&);
   void require_64_bit_operations() const;
+  void refuse_other_memory(CUdeviceptr) const;
+  [[noreturn]] void refuse_of_cuda_8(CUstream);
 
   // Launches
   std::shared_ptr<Function> launchable(CUfunction, std::initializer_list<unsigned> grid,

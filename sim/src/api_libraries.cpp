@@ -84,7 +84,7 @@ CUresult Api::cuModuleLoadFatBinary(CUmodule* out, const void* image) { return c
 namespace {
 
 std::string contents(const char* path) {
-  refuse_if(path == nullptr, CUDA_ERROR_INVALID_VALUE);
+  refuse_if(path == nullptr || *path == '\0', CUDA_ERROR_INVALID_VALUE);
   std::ifstream file(path, std::ios::binary);
   refuse_if(!file, CUDA_ERROR_FILE_NOT_FOUND);
   return std::string(std::istreambuf_iterator<char>(file), {});
@@ -164,18 +164,18 @@ CUresult Api::variable(CUdeviceptr* out, size_t* bytes, const std::shared_ptr<Mo
 }
 
 CUresult Api::cuModuleGetGlobal_v2(CUdeviceptr* out, size_t* bytes, CUmodule handle, const char* name) {
+  if (out != nullptr) *out = 0; // whatever the answer, unlike cuLibraryGetGlobal
+  if (bytes != nullptr) *bytes = 0;
   refuse_if(handle == nullptr, CUDA_ERROR_INVALID_HANDLE);
   refuse_if(name == nullptr || (out == nullptr && bytes == nullptr), CUDA_ERROR_INVALID_VALUE);
   auto module = find<Module>(handle, Kind::module);
   require_alive(module->home, *module);
   refuse_variable_of_binary(*module->code);
-  if (out != nullptr) *out = 0; // also for an unknown name, unlike cuLibraryGetGlobal
-  if (bytes != nullptr) *bytes = 0;
   return variable(out, bytes, module, name);
 }
 
 CUresult Api::cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) {
-  refuse_if(mode == nullptr, CUDA_ERROR_INVALID_VALUE);
+  if (mode == nullptr) crash("there is no place for the mode");
   *mode = loads_eagerly() ? CU_MODULE_EAGER_LOADING : CU_MODULE_LAZY_LOADING;
   return CUDA_SUCCESS;
 }
@@ -188,6 +188,8 @@ std::shared_ptr<Library> Api::library(CUlibrary handle) {
   return found;
 }
 std::shared_ptr<LibraryKernel> Api::kernel(CUkernel handle) {
+  const auto object = computer_.handles.peek<Object>(reinterpret_cast<std::uintptr_t>(handle));
+  refuse_if(object && object->kind == Kind::function, CUDA_ERROR_INVALID_HANDLE);
   return find<LibraryKernel>(handle, Kind::kernel);
 }
 
@@ -222,9 +224,11 @@ std::shared_ptr<Function> Api::only_function(CUfunction handle) {
 }
 
 /// The code is looked at when it is used.
-CUresult Api::cuLibraryLoadData(CUlibrary* out, const void* code, CUjit_option*, void**, unsigned,
-                                CUlibraryOption*, void**, unsigned) {
-  refuse_if(out == nullptr || code == nullptr, CUDA_ERROR_INVALID_VALUE);
+CUresult Api::cuLibraryLoadData(CUlibrary* out, const void* code, CUjit_option* options, void**,
+                                unsigned count, CUlibraryOption* more, void**, unsigned more_count) {
+  refuse_if(out == nullptr || code == nullptr || (options == nullptr && count != 0),
+            CUDA_ERROR_INVALID_VALUE);
+  if (more == nullptr && more_count != 0) crash("the list of library options is null");
   std::shared_ptr<Code> loaded;
   if (verdict_on(static_cast<const char*>(code)) == CUDA_SUCCESS) {
     loaded = load(code);
@@ -354,8 +358,8 @@ CUresult Api::cuFuncGetParamInfo(CUfunction handle, size_t index, size_t* offset
 }
 
 CUresult Api::cuKernelGetParamInfo(CUkernel handle, size_t index, size_t* offset, size_t* size) {
+  refuse_if(handle == nullptr || offset == nullptr, CUDA_ERROR_INVALID_VALUE);
   current_context();
-  refuse_if(handle == nullptr, CUDA_ERROR_INVALID_VALUE);
   const auto of = kernel(handle);
   return parameter(*of->library->code, of->name, index, offset, size);
 }
@@ -402,13 +406,13 @@ CUresult Api::cuLibraryEnumerateKernels(CUkernel* kernels, unsigned room, CUlibr
 
 CUresult Api::cuFuncIsLoaded(CUfunctionLoadingState* state, CUfunction handle) {
   refuse_if(state == nullptr, CUDA_ERROR_INVALID_VALUE);
-  callable(handle);
+  only_function(handle);
   *state = CU_FUNCTION_LOADING_STATE_LOADED;
   return CUDA_SUCCESS;
 }
 
 CUresult Api::cuFuncLoad(CUfunction handle) {
-  callable(handle);
+  only_function(handle);
   return CUDA_SUCCESS;
 }
 #endif

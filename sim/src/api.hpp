@@ -90,6 +90,7 @@ private:
 
   // Streams
   CUresult create_stream(CUstream*, std::shared_ptr<Context>, unsigned flags, int priority);
+  static void spoil(CUstream*);
   bool idle(const Stream&) const;
   bool unseen(const Stream&, const Work&) const;
   std::vector<std::shared_ptr<Operation>> tails(const Context&, bool blocking_only) const;

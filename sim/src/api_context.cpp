@@ -180,6 +180,7 @@ void Api::destroy_context(const std::shared_ptr<Context>& context) {
 }
 
 CUresult Api::cuCtxDestroy_v2(CUcontext handle) {
+  refuse_if(handle == nullptr, CUDA_ERROR_INVALID_VALUE);
   const auto context = context_even_dead(handle);
   refuse_if(context->type != Context::Type::created, CUDA_ERROR_INVALID_CONTEXT);
   destroy_context(context);

@@ -185,7 +185,7 @@ CUresult Api::cuStreamGetGreenCtx(CUstream handle, CUgreenCtx* out) {
 #if CUDA_VERSION >= 12050
 CUresult Api::cuGreenCtxStreamCreate(CUstream* out, CUgreenCtx handle, unsigned int flags, int priority) {
   refuse_if(out == nullptr, CUDA_ERROR_INVALID_VALUE);
-  *out = no_stream;
+  spoil(out);
   const auto home = green(handle);
   refuse_if((flags & CU_STREAM_NON_BLOCKING) == 0, CUDA_ERROR_INVALID_VALUE);
   return create_stream(out, home, flags, priority);

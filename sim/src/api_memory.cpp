@@ -217,12 +217,10 @@ CUresult Api::cuMemAllocPitch_v2(CUdeviceptr* out, size_t* pitch, size_t width, 
   refuse_if(out == nullptr || pitch == nullptr || width == 0 || height == 0 ||
                 (element != 4 && element != 8 && element != 16),
             CUDA_ERROR_INVALID_VALUE);
-  refuse_if(width > ~std::size_t{0} - granule, CUDA_ERROR_INVALID_VALUE);
-  const std::size_t wanted = (width + granule - 1) / granule * granule;
-  *pitch = wanted; // before it allocates
-  const std::size_t bytes = height > ~std::size_t{0} / wanted ? ~std::size_t{0} : wanted * height;
+  const std::size_t wanted = (width + granule - 1) / granule * granule; // a device notices no overflow
+  *pitch = wanted;                                                      // before it allocates
   std::uintptr_t address = 0;
-  allocate(&address, bytes, false, 0);
+  allocate(&address, wanted * height, false, 0);
   *out = address;
   return CUDA_SUCCESS;
 }

@@ -4,14 +4,18 @@
 #include "timing.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 namespace cuevent::sim {
+
+/// Some refused calls leave neither null in the place for the stream nor what was there. A null pointer stays.
+void Api::spoil(CUstream* out) { std::memset(out, 0, sizeof(unsigned)); }
 
 /// In this context, or in the current one if it is null. A device checks the flags before the context.
 CUresult Api::create_stream(CUstream* out, std::shared_ptr<Context> home, unsigned flags, int priority) {
   refuse_if(out == nullptr || (flags & ~static_cast<unsigned>(CU_STREAM_NON_BLOCKING)) != 0,
             CUDA_ERROR_INVALID_VALUE);
-  if (!home && thread().contexts.empty()) *out = no_stream;
+  if (!home && thread().contexts.empty()) spoil(out);
   if (!home) home = context_to_create_in();
   wait_while_queue_is_full(*home);
   auto created = make<Stream>(Kind::stream, home.get());

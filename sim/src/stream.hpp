@@ -4,7 +4,6 @@
 #include "context.hpp"
 
 #include <algorithm>
-#include <cstdint>
 
 namespace cuevent::sim {
 
@@ -13,9 +12,6 @@ struct Node;
 
 /// The next priority that a device has.
 inline int possible_priority(int wanted) { return std::clamp(wanted, -5, 0); }
-
-/// What a refused creation can leave in the place for the stream: no stream. On a device it is some address.
-inline const auto no_stream = reinterpret_cast<CUstream>(~std::uintptr_t{0});
 
 /// Attributes that have no effect in the simulator.
 struct StreamAttributes {

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 // neighbours [--driver=LIBRARY] [--only=PREFIX] [--pairs=SEED:COUNT] [--jobs=N] [--seconds=N]
-//            [--given=FILE] [--list]
+//            [--given=FILE] [--except=FILE] [--list]
 //
 // Asks a driver about calls that differ in one argument, or in two, from a valid call. Prints one answer per
-// line. With a file, asks the questions of its lines: of `neighbours --list`, or with answers.
+// line. Asks the questions of a file that is given: of `neighbours --list`, or with answers. Leaves out the
+// questions of a file that is excepted. A choice that ended a process alone is not part of a pair, unless the
+// questions are given.
 #include "question.hpp"
 
 #include <algorithm>
@@ -13,6 +15,7 @@
 #include <cstring>
 #include <exception>
 #include <fstream>
+#include <set>
 
 #include <poll.h>
 #include <signal.h>
@@ -27,23 +30,49 @@ struct Options {
   std::string driver = "libcuda.so.1";
   std::string only;
   std::string given;
+  std::string except;
   bool list = false;
   bool pairs = false;
   std::uint64_t seed = 1;
   std::size_t count = 2000;
-  std::size_t jobs = 8;
+  std::size_t jobs = 4;
   int seconds = 150; // after which no further question is asked
 };
 
-constexpr int question_seconds = 5;
-constexpr std::size_t functions_per_process = 8;
+constexpr int question_seconds = 15; // a context takes seconds while other processes make theirs
 
-// Functions whose settings would change later answers.
+// Functions whose settings would change later answers. A process takes half a second on a device, so others share one.
 bool changes_its_process(const std::string& symbol) {
-  for (const char* part : {"Set", "Reset", "Profiler", "Init", "Enable", "Destroy", "Detach", "Release"})
+  for (const char* part : {"cuDevicePrimaryCtx", "cuCtxSetLimit", "cuCtxSetCacheConfig", "SetMemPool",
+                           "cuFuncSet", "cuKernelSet", "cuProfiler", "cuCtxDetach", "cuCtxEnablePeerAccess"})
     if (symbol.find(part) != std::string::npos) return true;
   return false;
 }
+
+// The choices with which a call ended its process.
+class Endings {
+public:
+  void add(const Subject& subject, const Question& question) {
+    if (differing(question) == 1) names_.insert(name_of(subject, question));
+  }
+  // Whether the question is a pair with such a choice.
+  bool has_part_of(const Subject& subject, const Question& question) const {
+    if (names_.empty() || differing(question) < 2) return false;
+    for (std::size_t i = 0; i < question.chosen.size(); ++i) {
+      Question alone{question.subject, std::vector<std::size_t>(question.chosen.size(), 0)};
+      alone.chosen[i] = question.chosen[i];
+      if (alone.chosen[i] != 0 && names_.count(name_of(subject, alone)) != 0) return true;
+    }
+    return false;
+  }
+
+private:
+  static std::ptrdiff_t differing(const Question& question) {
+    return std::count_if(question.chosen.begin(), question.chosen.end(),
+                         [](std::size_t c) { return c != 0; });
+  }
+  std::set<std::string> names_;
+};
 
 void write_all(int pipe, const std::string& text) {
   std::size_t done = 0;
@@ -56,20 +85,19 @@ void write_all(int pipe, const std::string& text) {
 
 // In a process of its own. For each question writes its answer, or ends.
 [[noreturn]] void ask(const Options& options, const std::vector<Subject>& subjects,
-                      const std::vector<Question>& questions, std::size_t first, int pipe) {
+                      const std::vector<Question>& questions, std::size_t first, const Endings& endings,
+                      int pipe) {
   try {
     const transcript::Api api = transcript::Api::load(options.driver);
     Stage stage(api);
     stage.initialize();
     write_all(pipe, "ready\n");
-    std::size_t functions = 1;
     for (std::size_t q = first; q < questions.size(); ++q) {
       if (q > first && questions[q].subject != questions[q - 1].subject) {
         const std::string& last = subjects[questions[q - 1].subject].function.symbol;
-        const std::string& next = subjects[questions[q].subject].function.symbol;
-        if (changes_its_process(last) || changes_its_process(next) || ++functions > functions_per_process)
-          break;
+        if (changes_its_process(last)) break;
       }
+      if (endings.has_part_of(subjects[questions[q].subject], questions[q])) continue;
       std::string text;
       try {
         text = answer(stage, subjects[questions[q].subject], questions[q]);
@@ -94,17 +122,22 @@ void write_all(int pipe, const std::string& text) {
 
 // Asks all of these questions, in as many processes as it takes.
 void supervise(const Options& options, const std::vector<Subject>& subjects,
-               const std::vector<Question>& questions, FILE* out) {
+               const std::vector<Question>& questions, Endings endings, FILE* out) {
   const auto end_of_time = std::chrono::steady_clock::now() + std::chrono::seconds(options.seconds);
   std::size_t next = 0;
   int failures = 0;
-  while (next < questions.size() && std::chrono::steady_clock::now() < end_of_time) {
+  // Both processes leave out the same questions: the endings only change between two processes.
+  const auto skip = [&] {
+    while (next < questions.size() && endings.has_part_of(subjects[questions[next].subject], questions[next]))
+      ++next;
+  };
+  for (skip(); next < questions.size() && std::chrono::steady_clock::now() < end_of_time; skip()) {
     int ends[2];
     if (pipe(ends) != 0) _exit(1);
     const pid_t child = fork();
     if (child == 0) {
       close(ends[0]);
-      ask(options, subjects, questions, next, ends[1]);
+      ask(options, subjects, questions, next, endings, ends[1]);
     }
     close(ends[1]);
     std::string pending;
@@ -140,6 +173,7 @@ void supervise(const Options& options, const std::vector<Subject>& subjects,
           std::fprintf(out, "%s => %s\n", name_of(subjects[question.subject], question).c_str(),
                        line.c_str());
           failures = 0;
+          skip();
         }
       }
     }
@@ -148,6 +182,7 @@ void supervise(const Options& options, const std::vector<Subject>& subjects,
     waitpid(child, &status, 0);
     if (ready && next < questions.size() && (killed || WIFSIGNALED(status))) {
       const Question& question = questions[next++];
+      if (options.given.empty() && !options.pairs) endings.add(subjects[question.subject], question);
       const char* const how = killed ? "hang" : WTERMSIG(status) == SIGABRT ? "abort" : "crash";
       std::fprintf(out, "%s => %s\n", name_of(subjects[question.subject], question).c_str(), how);
     }
@@ -171,13 +206,26 @@ int run(const Options& options) {
   std::vector<Question> questions = !options.given.empty() ? given_questions(options.given, subjects)
                                     : options.pairs ? fresh_pairs(subjects, options.seed, options.count)
                                                     : neighbours_of(subjects);
+  Endings endings;
+  std::set<std::string> except;
+  if (!options.except.empty()) {
+    std::ifstream file(options.except);
+    if (!file) throw std::runtime_error("cannot read " + options.except);
+    for (std::string line; std::getline(file, line);) {
+      const std::string name = line.substr(0, line.find(" => "));
+      except.insert(name);
+      const std::string answer = line.substr(std::min(line.size(), name.size() + 4));
+      if (answer != "crash" && answer != "hang" && answer != "abort") continue;
+      const Question question = question_of(subjects, name);
+      endings.add(subjects[question.subject], question);
+    }
+  }
   std::vector<std::vector<Question>> shares(options.jobs);
   for (const Question& question : questions) {
     const std::string name = name_of(subjects[question.subject], question);
-    if (name.compare(0, options.only.size(), options.only) != 0) continue;
+    if (name.compare(0, options.only.size(), options.only) != 0 || except.count(name) != 0) continue;
     if (options.list) std::printf("%s\n", name.c_str());
-    // Neighbouring functions share a process.
-    shares[question.subject / functions_per_process % options.jobs].push_back(question);
+    shares[question.subject / 4 % options.jobs].push_back(question); // functions of one kind share a process
   }
   if (options.list) return 0;
   std::vector<FILE*> files;
@@ -186,7 +234,7 @@ int run(const Options& options) {
     files.push_back(std::tmpfile());
     const pid_t worker = fork();
     if (worker == 0) {
-      supervise(options, subjects, share, files.back());
+      supervise(options, subjects, share, endings, files.back());
       _exit(0);
     }
     workers.push_back(worker);
@@ -215,6 +263,8 @@ int main(int argc, char** argv) {
       options.only = value;
     } else if (word.find("--given=") == 0) {
       options.given = value;
+    } else if (word.find("--except=") == 0) {
+      options.except = value;
     } else if (word.find("--jobs=") == 0) {
       options.jobs = std::max(1, std::atoi(value.c_str()));
     } else if (word.find("--seconds=") == 0) {
@@ -229,7 +279,7 @@ int main(int argc, char** argv) {
     } else {
       std::fprintf(stderr,
                    "usage: %s [--driver=LIBRARY] [--only=PREFIX] [--pairs=SEED:COUNT] [--jobs=N] "
-                   "[--seconds=N] [--given=FILE] [--list]\n",
+                   "[--seconds=N] [--given=FILE] [--except=FILE] [--list]\n",
                    argv[0]);
       return 2;
     }

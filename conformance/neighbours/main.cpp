@@ -41,7 +41,8 @@ struct Options {
 
 constexpr int question_seconds = 15; // a context takes seconds while other processes make theirs
 
-// Functions whose settings would change later answers. A process takes half a second on a device, so others share one.
+// Functions whose settings would change later answers. The others share a process, because a device takes half
+// a second to start one.
 bool changes_its_process(const std::string& symbol) {
   for (const char* part : {"cuDevicePrimaryCtx", "cuCtxSetLimit", "cuCtxSetCacheConfig", "SetMemPool",
                            "cuFuncSet", "cuKernelSet", "cuProfiler", "cuCtxDetach", "cuCtxEnablePeerAccess"})
@@ -266,7 +267,7 @@ int main(int argc, char** argv) {
     } else if (word.find("--except=") == 0) {
       options.except = value;
     } else if (word.find("--jobs=") == 0) {
-      options.jobs = std::max(1, std::atoi(value.c_str()));
+      options.jobs = static_cast<std::size_t>(std::max(1, std::atoi(value.c_str())));
     } else if (word.find("--seconds=") == 0) {
       options.seconds = std::atoi(value.c_str());
     } else if (word.find("--pairs=") == 0) {

@@ -483,7 +483,7 @@ std::vector<Change<CUstreamBatchMemOpParams>> value_changes() {
                              CHANGE(T, writeValue.flags, 0x80000000u),
                              CHANGE(T, writeValue.alias, 1)};
   for (int operation : {0, 1, 2, 3, 4, 5, 6, 7, -1})
-    for (int flags : {0, 1, 2})
+    for (unsigned flags : {0u, 1u, 2u})
       all.push_back(
           {"operation_" + std::to_string(operation) + "_" + std::to_string(flags), [=](Stage&, T& t) {
              t.operation = (CUstreamBatchMemOpType)operation;

@@ -8,7 +8,7 @@
 
 namespace cuevent::sim {
 
-/// Some refused calls leave neither null in the place for the stream nor what was there. A null pointer stays.
+/// Some refused calls leave neither null nor what was there in the place for the stream. Null stays.
 void Api::spoil(CUstream* out) { std::memset(out, 0, sizeof(unsigned)); }
 
 /// In this context, or in the current one if it is null. A device checks the flags before the context.

@@ -41,8 +41,8 @@ struct Options {
 
 constexpr int question_seconds = 15; // a context takes seconds while other processes make theirs
 
-// Functions whose settings would change later answers. The others share a process: a device takes half a second
-// to start one.
+// Functions whose settings would change later answers. The others share a process, because a device
+// takes half a second to start one.
 bool changes_its_process(const std::string& symbol) {
   for (const char* part : {"cuDevicePrimaryCtx", "cuCtxSetLimit", "cuCtxSetCacheConfig", "SetMemPool",
                            "cuFuncSet", "cuKernelSet", "cuProfiler", "cuCtxDetach", "cuCtxEnablePeerAccess"})

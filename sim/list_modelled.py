@@ -7,10 +7,12 @@ Usage: sim/list_modelled.py [--check] FOLDER_OF_CUDA_H
 With --check, compares the committed page with what it would write, and writes nothing. Exits with 77, which
 a test counts as skipped, if the headers are older than CUDA 13.0.
 """
+import importlib.machinery
 import pathlib
 import re
 import sys
 import textwrap
+import types
 
 import list_runtime
 
@@ -18,6 +20,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.append(str(HERE.parent / "driver"))
 import functions  # noqa: E402
 
+NEIGHBOURS = HERE.parent / "conformance/neighbours"
 PAGE = HERE / "MODELLED.md"
 OLDEST = 13000  # the attributes of devices have their names in this header
 
@@ -33,6 +36,27 @@ def hidden_attributes(header):
     names = dict((int(number), name) for name, number in
                  re.findall(r"CU_DEVICE_ATTRIBUTE_(\w+) *= *(\d+)", header))
     return [names[number] for number, value in enumerate(values, 1) if value == "none"]
+
+
+def neighbours_asked(modelled):
+    """Paragraphs about how many neighbours of valid calls of each function a device was asked."""
+    recording = types.ModuleType("recording")
+    importlib.machinery.SourceFileLoader("recording", str(NEIGHBOURS / "recording")).exec_module(recording)
+    answers = recording.unpacked((NEIGHBOURS / "h200.txt").read_text().splitlines())
+    counts = dict.fromkeys((function.symbol for function in modelled), 0)
+    for question in answers:
+        counts[question.partition("(")[0]] += 1
+    median = sorted(counts.values())[len(counts) // 2]
+    few = sorted((count, symbol) for symbol, count in counts.items() if count < 10)
+    return [
+        wrapped(
+            f"A device has answered {len(answers)} calls that differ from a valid call in one or two "
+            "arguments, in the current context, or by a capture of the thread "
+            f"(`conformance/neighbours/h200.txt`). The median is {median} answers for a function. {len(few)} "
+            "functions have fewer than ten:"),
+        "",
+        wrapped(", ".join(f"`{symbol}` ({count})" for count, symbol in few)),
+    ]
 
 
 def page(table, header):
@@ -78,6 +102,10 @@ def page(table, header):
             "without `CU_DEVICE_ATTRIBUTE_`."),
         "",
         wrapped(", ".join(f"`{name}`" for name in hidden_attributes(header))),
+        "",
+        "## Calls that a device was asked about",
+        "",
+        *neighbours_asked(modelled),
         "",
         "## Functions that abort",
         "",

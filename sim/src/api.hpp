@@ -94,6 +94,7 @@ private:
 
   // Streams
   CUresult create_stream(CUstream*, std::shared_ptr<Context>, unsigned flags, int priority);
+  static void spoil(CUstream*);
   bool idle(const Stream&) const;
   bool unseen(const Stream&, const Work&) const;
   std::vector<std::shared_ptr<Operation>> tails(const Context&, bool blocking_only) const;
@@ -163,6 +164,8 @@ private:
   CUresult submit_operation(CUstream, MakeWork);
   Work memory_operation(const CUstreamBatchMemOpParams&);
   void require_64_bit_operations() const;
+  void refuse_other_memory(CUdeviceptr) const;
+  [[noreturn]] void refuse_of_cuda_8(CUstream);
 
   // Launches
   std::shared_ptr<Function> launchable(CUfunction, std::initializer_list<unsigned> grid,

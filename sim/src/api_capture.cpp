@@ -286,8 +286,9 @@ CUresult Api::cuStreamUpdateCaptureDependencies(CUstream handle, CUgraphNode* de
 CUresult Api::cuStreamGetCaptureInfo_v3(CUstream handle, CUstreamCaptureStatus* status, cuuint64_t* id,
                                         CUgraph* graph, const CUgraphNode** dependencies,
                                         const CUgraphEdgeData** edges, size_t* count) {
-  refuse_if(edges != nullptr && dependencies == nullptr, CUDA_ERROR_INVALID_VALUE);
-  const CUresult result = capture_info(handle, status, id, graph, dependencies, count);
+  const bool refused = edges != nullptr && dependencies == nullptr;
+  const CUresult result = capture_info(handle, status, id, graph, dependencies, refused ? nullptr : count);
+  refuse_if(refused, CUDA_ERROR_INVALID_VALUE);
   if (edges == nullptr) return result;
   auto asked = stream(handle);
   asked->shown_edges.assign(asked->shown_frontier.size(), {}); // all edges are full dependencies
@@ -298,7 +299,14 @@ CUresult Api::cuStreamGetCaptureInfo_v3(CUstream handle, CUstreamCaptureStatus* 
 CUresult Api::cuStreamUpdateCaptureDependencies_v2(CUstream handle, CUgraphNode* dependencies,
                                                    const CUgraphEdgeData* edges, size_t count,
                                                    unsigned int flags) {
-  if (edges != nullptr && std::any_of(edges, edges + count, is_not_plain)) not_modelled("edge data");
+  if (edges != nullptr && dependencies != nullptr && std::any_of(edges, edges + count, is_not_plain))
+    if (const auto asked = stream(handle); asked->capture && asked->capture->active()) {
+      for (size_t i = 0; i < count; ++i) // only kernels have other edges
+        refuse_if(is_not_plain(edges[i]) && node_of(*asked->capture->graph, dependencies[i])->work.type !=
+                                                CU_GRAPH_NODE_TYPE_KERNEL,
+                  CUDA_ERROR_INVALID_VALUE);
+      not_modelled("edge data");
+    }
   return cuStreamUpdateCaptureDependencies(handle, dependencies, count, flags);
 }
 #endif

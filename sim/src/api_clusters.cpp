@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // How many clusters of blocks fit on the device. The multiprocessors are in groups, which differ between the
 // devices of one model too. A cluster needs a group with as many multiprocessors as it has blocks. Here the
-// groups are the groups of the H100 that was asked.
+// groups are as on the H100 that was asked.
 
 #include "api.hpp"
 

@@ -48,7 +48,10 @@ void Api::kill(Context& context) {
 
 std::shared_ptr<Context> Api::retain_primary(int device) {
   auto& primary = process_.primaries[device];
-  if (!primary) primary = new_context(Context::Type::primary, device);
+  if (!primary) {
+    primary = new_context(Context::Type::primary, device);
+    primary->flags = process_.primary_flags[device];
+  }
   ++primary->retained;
   if (!primary->active) { // released or reset earlier: comes back empty, with the same handle
     primary->active = true;
@@ -64,8 +67,9 @@ void Api::release_primary(Context& primary) {
 }
 
 CUresult Api::cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice which) {
+  const int ordinal = device(which);
   refuse_if(context == nullptr, CUDA_ERROR_INVALID_VALUE);
-  *context = as<CUcontext>(*retain_primary(device(which)));
+  *context = as<CUcontext>(*retain_primary(ordinal));
   return CUDA_SUCCESS;
 }
 
@@ -85,31 +89,41 @@ CUresult Api::cuDevicePrimaryCtxReset_v2(CUdevice which) {
   return CUDA_SUCCESS;
 }
 
+namespace {
+
+/// How the host waits is one choice of four, not a set.
+bool are_context_flags(unsigned flags) {
+  const unsigned waiting = flags & CU_CTX_SCHED_MASK;
+  return (flags & ~static_cast<unsigned>(CU_CTX_FLAGS_MASK)) == 0 &&
+         (waiting == CU_CTX_SCHED_AUTO || waiting == CU_CTX_SCHED_SPIN || waiting == CU_CTX_SCHED_YIELD ||
+          waiting == CU_CTX_SCHED_BLOCKING_SYNC);
+}
+
+} // namespace
+
 CUresult Api::cuDevicePrimaryCtxSetFlags_v2(CUdevice which, unsigned int flags) {
   const int ordinal = device(which);
-  refuse_if((flags & ~static_cast<unsigned>(CU_CTX_FLAGS_MASK)) != 0, CUDA_ERROR_INVALID_VALUE);
-  if (auto found = process_.primaries.find(ordinal); found != process_.primaries.end()) {
+  refuse_if(!are_context_flags(flags) || (flags & CU_CTX_MAP_HOST) != 0, CUDA_ERROR_INVALID_VALUE);
+  process_.primary_flags[ordinal] = flags;
+  if (auto found = process_.primaries.find(ordinal); found != process_.primaries.end())
     found->second->flags = flags;
-  } else if (flags != 0) {
-    not_modelled("the flags of a primary context that was never retained");
-  }
   return CUDA_SUCCESS;
 }
 
 CUresult Api::cuDevicePrimaryCtxGetState(CUdevice which, unsigned int* flags, int* active) {
-  const int ordinal = device(which);
   refuse_if(flags == nullptr || active == nullptr, CUDA_ERROR_INVALID_VALUE);
+  const int ordinal = device(which);
   auto found = process_.primaries.find(ordinal);
   const bool known = found != process_.primaries.end();
-  *flags = known ? found->second->flags : 0;
+  *flags = known ? found->second->flags : process_.primary_flags[ordinal];
   *active = known && found->second->active;
   return CUDA_SUCCESS;
 }
 
 CUresult Api::create_context(CUcontext* out, unsigned flags, CUdevice which) {
-  refuse_if(out == nullptr || (flags & ~static_cast<unsigned>(CU_CTX_FLAGS_MASK)) != 0,
-            CUDA_ERROR_INVALID_VALUE);
-  auto created = new_context(Context::Type::created, device(which));
+  const int ordinal = device(which);
+  refuse_if(out == nullptr || !are_context_flags(flags), CUDA_ERROR_INVALID_VALUE);
+  auto created = new_context(Context::Type::created, ordinal);
   created->flags = flags;
   thread().contexts.push_back(created);
   *out = as<CUcontext>(*created);
@@ -122,13 +136,21 @@ CUresult Api::cuCtxCreate_v2(CUcontext* context, unsigned int flags, CUdevice wh
 
 CUresult Api::cuCtxCreate_v3(CUcontext* context, CUexecAffinityParam* affinity, int affinities,
                              unsigned int flags, CUdevice which) {
-  if (affinity != nullptr || affinities != 0) not_modelled("execution affinity");
+  device(which);
+  if (affinities > 0) { // without a number, a device does not look at the list
+    refuse_if(context == nullptr || affinity == nullptr, CUDA_ERROR_INVALID_VALUE);
+    refuse(CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY);
+  }
   return create_context(context, flags, which);
 }
 
 #if CUDA_VERSION >= 12050
 CUresult Api::cuCtxCreate_v4(CUcontext* context, CUctxCreateParams* parameters, unsigned int flags,
                              CUdevice which) {
+  device(which);
+  refuse_if(parameters != nullptr && parameters->cigParams != nullptr &&
+                parameters->cigParams->sharedData == nullptr,
+            CUDA_ERROR_INVALID_VALUE);
   if (parameters != nullptr && (parameters->execAffinityParams != nullptr ||
                                 parameters->numExecAffinityParams != 0 || parameters->cigParams != nullptr))
     not_modelled("context creation parameters");
@@ -158,6 +180,7 @@ void Api::destroy_context(const std::shared_ptr<Context>& context) {
 }
 
 CUresult Api::cuCtxDestroy_v2(CUcontext handle) {
+  refuse_if(handle == nullptr, CUDA_ERROR_INVALID_VALUE);
   const auto context = context_even_dead(handle);
   refuse_if(context->type != Context::Type::created, CUDA_ERROR_INVALID_CONTEXT);
   destroy_context(context);
@@ -283,10 +306,9 @@ CUresult Api::synchronize_context(const std::shared_ptr<Context>& context) {
 CUresult Api::cuCtxEnablePeerAccess(CUcontext handle, unsigned int flags) {
   const auto home = current_context();
   const auto peer = context(handle);
-  refuse_if(peer->device == home->device,
-            CUDA_ERROR_PEER_ACCESS_UNSUPPORTED); // also while captures forbid the call
+  refuse_if(flags != 0, CUDA_ERROR_INVALID_VALUE); // this and the next also while captures forbid the call
+  refuse_if(peer->device == home->device, CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
   unsafe_call();
-  refuse_if(flags != 0, CUDA_ERROR_INVALID_VALUE);
   refuse_if(!home->peers.insert(peer->handle).second, CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
   return CUDA_SUCCESS;
 }

@@ -256,6 +256,7 @@ End Api::end_of_box(const CUDA_MEMCPY3D& box, bool source, std::size_t& pitch, s
     not_modelled("an array in a copy");
   }
   refuse_if(end.type < CU_MEMORYTYPE_HOST || end.type > CU_MEMORYTYPE_UNIFIED, CUDA_ERROR_INVALID_VALUE);
+  refuse_if(end.x + box.WidthInBytes < end.x, CUDA_ERROR_INVALID_VALUE);
   pitch = end.pitch != 0 ? end.pitch : end.x + box.WidthInBytes;
   refuse_if(pitch < end.x + box.WidthInBytes || (end.height != 0 && end.height < end.y + box.Height),
             CUDA_ERROR_INVALID_VALUE);
@@ -298,7 +299,17 @@ CUresult Api::copy(const CUDA_MEMCPY2D* rows, const CopyStream& where) {
 CUresult Api::cuMemcpy2D_v2(const CUDA_MEMCPY2D* rows) { return copy(rows, copy_stream()); }
 CUresult Api::cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D* rows) { return copy(rows, copy_stream()); }
 CUresult Api::cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D* rows, CUstream where) {
-  return copy(rows, copy_stream(where));
+  const CopyStream on = copy_stream(where);
+  if (rows != nullptr) { // unlike a box, the rows do not go from one context to another
+    const auto home = [&](CUdeviceptr at) {
+      return home_of(reinterpret_cast<const void*>(static_cast<std::uintptr_t>(at)));
+    };
+    const Context *const from = home(rows->srcDevice), *const to = home(rows->dstDevice);
+    const bool both =
+        rows->srcMemoryType == CU_MEMORYTYPE_DEVICE && rows->dstMemoryType == CU_MEMORYTYPE_DEVICE;
+    refuse_if(both && from != nullptr && to != nullptr && from != to, CUDA_ERROR_INVALID_VALUE);
+  }
+  return copy(rows, on);
 }
 CUresult Api::cuMemcpy3D_v2(const CUDA_MEMCPY3D* box) { return copy(box, copy_stream()); }
 CUresult Api::cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D* box, CUstream where) {
@@ -340,6 +351,14 @@ CUresult Api::cuMemcpyPeerAsync(CUdeviceptr to, CUcontext, CUdeviceptr from, CUc
 #if CUDA_VERSION >= 12080
 namespace {
 
+/// A hint is checked, and has no effect. Other places than a device need no number.
+bool is_hint(const CUmemLocation& place, int devices) {
+  const int type = place.type;
+  constexpr int last = 4; // CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT
+  if (type == CU_MEM_LOCATION_TYPE_DEVICE) return place.id >= 0 && place.id < devices;
+  return type >= 0 && type <= last;
+}
+
 bool known_order(CUmemcpySrcAccessOrder order) {
   return order >= CU_MEMCPY_SRC_ACCESS_ORDER_STREAM && order <= CU_MEMCPY_SRC_ACCESS_ORDER_ANY;
 }
@@ -361,6 +380,8 @@ CUresult Api::batch(CUdeviceptr* to, CUdeviceptr* from, size_t* sizes, size_t co
             CUDA_ERROR_INVALID_VALUE);
   for (size_t i = 0; i < attribute_count; ++i)
     refuse_if(!known_order(attributes[i].srcAccessOrder) || attributes[i].flags > 1 || first[i] >= count ||
+                  !is_hint(attributes[i].srcLocHint, computer_.options.devices) ||
+                  !is_hint(attributes[i].dstLocHint, computer_.options.devices) ||
                   (i > 0 && first[i] <= first[i - 1]),
               CUDA_ERROR_INVALID_VALUE);
   refuse_if(on->capture != nullptr, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED); // the capture is unharmed
@@ -410,8 +431,12 @@ CUresult Api::cuMemcpy3DBatchAsync(size_t count, CUDA_MEMCPY3D_BATCH_OP* operati
   std::vector<Box> boxes;
   for (size_t i = 0; i < count; ++i) {
     const CUDA_MEMCPY3D_BATCH_OP& one = operations[i];
-    if (one.src.type != CU_MEMCPY_OPERAND_TYPE_POINTER || one.dst.type != CU_MEMCPY_OPERAND_TYPE_POINTER)
-      not_modelled("an array in a copy");
+    for (const auto type : {one.src.type, one.dst.type}) {
+      if (type == CU_MEMCPY_OPERAND_TYPE_ARRAY) not_modelled("an array in a copy");
+      if (type == CU_MEMCPY_OPERAND_TYPE_POINTER) continue;
+      place = i;
+      refuse(CUDA_ERROR_INVALID_VALUE);
+    }
     refuse_if(one.src.op.ptr.ptr == 0 || one.dst.op.ptr.ptr == 0, CUDA_ERROR_INVALID_VALUE);
     place = i;
     refuse_if(!known_order(one.srcAccessOrder), CUDA_ERROR_INVALID_VALUE);

@@ -217,6 +217,7 @@ CUresult Api::cuIpcGetEventHandle(CUipcEventHandle* handle, CUevent event_handle
   if (!exported->home.alive())
     crash("the exported event belongs to a dead context: " + computer_.handles.describe(event_handle));
   meet_fault(process_, FaultNews::of_an_event);
+  std::memset(handle, 0, sizeof *handle);
   refuse_if(!exported->interprocess() || exported->imported, CUDA_ERROR_INVALID_HANDLE,
             "Only local (non-imported) events created as interprocess may be exported.");
   if (current->family() != exported->home.context->family())
@@ -229,7 +230,6 @@ CUresult Api::cuIpcGetEventHandle(CUipcEventHandle* handle, CUevent event_handle
   contents.event = exported->exported;
   contents.process = process_.index;
   contents.check = check_of(contents);
-  std::memset(handle, 0, sizeof *handle);
   std::memcpy(handle, &contents, sizeof contents);
   return CUDA_SUCCESS;
 }

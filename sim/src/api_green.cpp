@@ -23,6 +23,16 @@ void describe(CUdevResource& resource, const Multiprocessors& multiprocessors) {
   resource.type = CU_DEV_RESOURCE_TYPE_SM;
   static_assert(sizeof multiprocessors <= sizeof resource._oversize);
   std::memcpy(resource._oversize, &multiprocessors, sizeof multiprocessors);
+  std::memcpy(resource._internal_padding, &multiprocessors.count, sizeof multiprocessors.count);
+}
+
+/// Marks what a split returns, apart from the rest: a device does not split it again.
+void mark_as_part(CUdevResource& resource) { resource._internal_padding[sizeof(unsigned)] = 1; }
+bool is_part(const CUdevResource& resource) { return resource._internal_padding[sizeof(unsigned)] != 0; }
+
+/// Nobody but the driver can make a resource, or change its number of multiprocessors.
+bool is_genuine(const CUdevResource& resource) {
+  return std::memcmp(resource._internal_padding, &resource.sm.smCount, sizeof resource.sm.smCount) == 0;
 }
 
 /// What a split returns, and a green context that is made of it. Not measured: green.more_resources.
@@ -50,15 +60,15 @@ CUresult Api::cuDeviceGetDevResource(CUdevice which, CUdevResource* resource, CU
 }
 
 CUresult Api::cuCtxGetDevResource(CUcontext handle, CUdevResource* resource, CUdevResourceType type) {
-  const auto asked = context(handle);
   refuse_wrong_query(resource, type);
+  const auto asked = context(handle);
   describe(*resource, *asked);
   return CUDA_SUCCESS;
 }
 
 CUresult Api::cuGreenCtxGetDevResource(CUgreenCtx handle, CUdevResource* resource, CUdevResourceType type) {
-  const auto asked = green(handle);
   refuse_wrong_query(resource, type);
+  const auto asked = green(handle);
   describe(*resource, *asked);
   return CUDA_SUCCESS;
 }
@@ -68,9 +78,14 @@ CUresult Api::cuDevSmResourceSplitByCount(CUdevResource* result, unsigned int* g
                                           unsigned int flags, unsigned int minimum) {
   refuse_if(groups == nullptr || input == nullptr, CUDA_ERROR_INVALID_VALUE);
   refuse_if(input->type != CU_DEV_RESOURCE_TYPE_SM, CUDA_ERROR_INVALID_RESOURCE_TYPE);
-  if (flags != 0) not_modelled("flags for splitting a resource");
+  constexpr unsigned ignore_coscheduling = 1, for_large_clusters = 2; // other flags have no effect
+  constexpr unsigned both = ignore_coscheduling | for_large_clusters;
+  refuse_if((flags & both) == both || (result != nullptr && *groups == 0), CUDA_ERROR_INVALID_VALUE);
+  refuse_if(!is_genuine(*input) || is_part(*input), CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION);
+  if ((flags & both) != 0) not_modelled("flags for splitting a resource");
   constexpr unsigned granularity = whole_device.alignment;
-  const unsigned each = (std::max(minimum, 1u) + granularity - 1) / granularity * granularity;
+  const unsigned rounded = (std::max(minimum, 1u) + granularity - 1) / granularity * granularity;
+  const unsigned each = minimum <= input->sm.smCount ? std::min(rounded, input->sm.smCount) : rounded;
   const unsigned possible = input->sm.smCount / each;
   if (result == nullptr) {
     *groups = possible;
@@ -79,17 +94,22 @@ CUresult Api::cuDevSmResourceSplitByCount(CUdevResource* result, unsigned int* g
   *groups = std::min(*groups, possible);
   refuse_if(*groups == 0, CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION);
   const unsigned rest = input->sm.smCount - *groups * each; // `input` may be one of the results
-  for (unsigned i = 0; i < *groups; ++i)
+  for (unsigned i = 0; i < *groups; ++i) {
     describe(result[i], part_of(each));
+    mark_as_part(result[i]);
+  }
   if (remaining != nullptr) describe(*remaining, part_of(rest));
   return CUDA_SUCCESS;
 }
 
 CUresult Api::cuDevResourceGenerateDesc(CUdevResourceDesc* description, CUdevResource* resources,
                                         unsigned int count) {
-  refuse_if(description == nullptr || resources == nullptr || count == 0, CUDA_ERROR_INVALID_VALUE);
-  for (unsigned i = 0; i < count; ++i)
+  refuse_if(description == nullptr || resources == nullptr, CUDA_ERROR_INVALID_VALUE);
+  if (count == 0) crash("the description is to have no resource");
+  for (unsigned i = 0; i < count; ++i) {
     refuse_if(resources[i].type != CU_DEV_RESOURCE_TYPE_SM, CUDA_ERROR_INVALID_RESOURCE_TYPE);
+    refuse_if(!is_genuine(resources[i]), CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION);
+  }
   const auto made = make<ResourceDescription>(Kind::description, nullptr);
   if (count == 1) made->multiprocessors = resources[0].sm.smCount;
   *description = as<CUdevResourceDesc>(*made);
@@ -103,15 +123,17 @@ std::shared_ptr<Context> Api::green(CUgreenCtx handle) {
 
 CUresult Api::cuGreenCtxCreate(CUgreenCtx* out, CUdevResourceDesc description, CUdevice which,
                                unsigned int flags) {
-  refuse_if(out == nullptr || flags != CU_GREEN_CTX_DEFAULT_STREAM, CUDA_ERROR_INVALID_VALUE);
-  refuse_if(description == nullptr, CUDA_ERROR_INVALID_VALUE);
-  const auto described = find<ResourceDescription>(description, Kind::description);
+  refuse_if(out == nullptr, CUDA_ERROR_INVALID_VALUE);
   const int ordinal = device(which);
+  refuse_if(flags != CU_GREEN_CTX_DEFAULT_STREAM, CUDA_ERROR_INVALID_VALUE);
+  unsigned multiprocessors = whole_device.count; // without a description
+  if (description != nullptr)
+    multiprocessors = find<ResourceDescription>(description, Kind::description)->multiprocessors;
   auto created = make<GreenContext>(Kind::green_context, nullptr);
   auto primary = retain_primary(ordinal);
   created->context = new_context(Context::Type::green, ordinal);
   created->context->primary = primary;
-  created->context->multiprocessors = described->multiprocessors;
+  created->context->multiprocessors = multiprocessors;
   *out = as<CUgreenCtx>(*created);
   return CUDA_SUCCESS;
 }
@@ -162,15 +184,19 @@ CUresult Api::cuStreamGetGreenCtx(CUstream handle, CUgreenCtx* out) {
 
 #if CUDA_VERSION >= 12050
 CUresult Api::cuGreenCtxStreamCreate(CUstream* out, CUgreenCtx handle, unsigned int flags, int priority) {
+  refuse_if(out == nullptr, CUDA_ERROR_INVALID_VALUE);
+  spoil(out);
+  const auto home = green(handle);
   refuse_if((flags & CU_STREAM_NON_BLOCKING) == 0, CUDA_ERROR_INVALID_VALUE);
-  return create_stream(out, green(handle), flags, priority);
+  return create_stream(out, home, flags, priority);
 }
 
 CUresult Api::cuStreamGetCtx_v2(CUstream handle, CUcontext* context, CUgreenCtx* green) {
-  refuse_if(context == nullptr || green == nullptr, CUDA_ERROR_INVALID_VALUE);
+  refuse_if(context == nullptr && green == nullptr, CUDA_ERROR_INVALID_VALUE);
   auto home = stream(handle)->home.context;
-  *green = home->primary ? handle_of_green(computer_.handles, process_, *home) : nullptr;
-  *context = as<CUcontext>(home->primary ? *home->primary : *home);
+  if (green != nullptr)
+    *green = home->primary ? handle_of_green(computer_.handles, process_, *home) : nullptr;
+  if (context != nullptr) *context = as<CUcontext>(home->primary ? *home->primary : *home);
   return CUDA_SUCCESS;
 }
 #endif

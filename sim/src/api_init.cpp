@@ -49,7 +49,7 @@ const ResultText& text_of(CUresult result) {
 } // namespace
 
 CUresult Api::cuGetErrorName(CUresult error, const char** text) {
-  refuse_if(text == nullptr, CUDA_ERROR_INVALID_VALUE);
+  if (text == nullptr) crash("there is no place for the name");
   *text = nullptr;
   refuse_if(process_.deinitialized, CUDA_ERROR_DEINITIALIZED);
   *text = text_of(error).name;
@@ -57,7 +57,7 @@ CUresult Api::cuGetErrorName(CUresult error, const char** text) {
 }
 
 CUresult Api::cuGetErrorString(CUresult error, const char** text) {
-  refuse_if(text == nullptr, CUDA_ERROR_INVALID_VALUE);
+  if (text == nullptr) crash("there is no place for the text");
   *text = nullptr;
   refuse_if(process_.deinitialized, CUDA_ERROR_DEINITIALIZED);
   *text = text_of(error).text;
@@ -85,8 +85,8 @@ CUresult Api::cuGetProcAddress_v2(const char* symbol, void** function, int versi
                                   CUdriverProcAddressQueryResult* status) {
   constexpr cuuint64_t known =
       CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
-  refuse_if(symbol == nullptr || function == nullptr || (flags & ~known) != 0 || flags == known,
-            CUDA_ERROR_INVALID_VALUE);
+  refuse_if((flags & ~known) != 0, CUDA_ERROR_INVALID_VALUE);
+  if (symbol == nullptr || function == nullptr) crash("the name, or the place for the address, is null");
   refuse_if(version > computer_.options.driver_version, CUDA_ERROR_INVALID_VALUE);
   *function = nullptr;
   if (void* const extra = extra_entry(symbol, process_, computer_.running())) {
@@ -134,8 +134,15 @@ CUresult Api::cuGetProcAddress_v2(const char* symbol, void** function, int versi
   return CUDA_SUCCESS; // even if the function does not exist: the address is then null
 }
 
+/// Unlike its second version, it returns an error if there is no such function.
 CUresult Api::cuGetProcAddress(const char* symbol, void** function, int version, cuuint64_t flags) {
-  return cuGetProcAddress_v2(symbol, function, version, flags, nullptr);
+  void* found = nullptr;
+  if (version < 0) version = computer_.options.driver_version;
+  cuGetProcAddress_v2(symbol, &found, version, flags, nullptr);
+  refuse_if(found == nullptr, CUDA_ERROR_NOT_FOUND);
+  if (function == nullptr) crash("there is no place for the address");
+  *function = found;
+  return CUDA_SUCCESS;
 }
 
 /// The answer of a device that does not know the table. Compilers of NVIDIA go on without one.
@@ -165,16 +172,20 @@ CUresult Api::cuDeviceGetCount(int* count) {
 }
 
 CUresult Api::cuDeviceGetName(char* name, int length, CUdevice which) {
-  refuse_if(name == nullptr || length <= 0, CUDA_ERROR_INVALID_VALUE);
-  std::snprintf(name, static_cast<std::size_t>(length), "cuevent simulated device %d", device(which));
+  refuse_if(name == nullptr, CUDA_ERROR_INVALID_VALUE);
+  const int ordinal = device(which);
+  if (length == 0) crash("there is no room for the name of the device");
+  const auto room = static_cast<unsigned>(length); // as a device reads it
+  std::snprintf(name, std::min(room, 4096u), "cuevent simulated device %d", ordinal);
   return CUDA_SUCCESS;
 }
 
 CUresult Api::cuDeviceGetUuid(CUuuid* uuid, CUdevice which) {
   refuse_if(uuid == nullptr, CUDA_ERROR_INVALID_VALUE);
+  const int ordinal = device(which);
   std::memset(uuid->bytes, 0, sizeof uuid->bytes);
   std::memcpy(uuid->bytes, "cuevent sim ", 12);
-  uuid->bytes[15] = static_cast<char>(device(which));
+  uuid->bytes[15] = static_cast<char>(ordinal);
   return CUDA_SUCCESS;
 }
 
@@ -182,15 +193,16 @@ CUresult Api::cuDeviceGetUuid_v2(CUuuid* uuid, CUdevice which) { return cuDevice
 
 CUresult Api::cuDeviceTotalMem_v2(size_t* bytes, CUdevice which) {
   refuse_if(bytes == nullptr, CUDA_ERROR_INVALID_VALUE);
+  *bytes = 0; // also for a device that does not exist
   device(which);
   *bytes = std::size_t{16} << 30;
   return CUDA_SUCCESS;
 }
 
 CUresult Api::cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice which) {
-  refuse_if(value == nullptr || attribute <= 0 || attribute >= CU_DEVICE_ATTRIBUTE_MAX,
-            CUDA_ERROR_INVALID_VALUE);
+  refuse_if(value == nullptr, CUDA_ERROR_INVALID_VALUE);
   const int ordinal = device(which);
+  refuse_if(attribute <= 0 || attribute >= CU_DEVICE_ATTRIBUTE_MAX, CUDA_ERROR_INVALID_VALUE);
   switch (attribute) {
   case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
     *value = ordinal + 1;

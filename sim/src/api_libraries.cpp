@@ -84,7 +84,7 @@ CUresult Api::cuModuleLoadDataEx(CUmodule* out, const void* image, unsigned int,
 CUresult Api::cuModuleLoadFatBinary(CUmodule* out, const void* image) { return cuModuleLoadData(out, image); }
 
 std::string Api::contents(const char* path) {
-  refuse_if(path == nullptr, CUDA_ERROR_INVALID_VALUE);
+  refuse_if(path == nullptr || *path == '\0', CUDA_ERROR_INVALID_VALUE);
   std::ifstream file(path, std::ios::binary);
   refuse_if(!file, CUDA_ERROR_FILE_NOT_FOUND);
   file.peek();
@@ -167,9 +167,9 @@ CUresult Api::variable(CUdeviceptr* out, size_t* bytes, const std::shared_ptr<Mo
 }
 
 CUresult Api::cuModuleGetGlobal_v2(CUdeviceptr* out, size_t* bytes, CUmodule handle, const char* name) {
-  refuse_if(handle == nullptr, CUDA_ERROR_INVALID_HANDLE);
-  if (out != nullptr) *out = 0; // also for a null or unknown name, unlike cuLibraryGetGlobal
+  if (out != nullptr) *out = 0; // whatever the answer, unlike cuLibraryGetGlobal
   if (bytes != nullptr) *bytes = 0;
+  refuse_if(handle == nullptr, CUDA_ERROR_INVALID_HANDLE);
   refuse_if(name == nullptr || (out == nullptr && bytes == nullptr), CUDA_ERROR_INVALID_VALUE);
   auto module = find<Module>(handle, Kind::module);
   require_alive(module->home, *module);
@@ -177,7 +177,7 @@ CUresult Api::cuModuleGetGlobal_v2(CUdeviceptr* out, size_t* bytes, CUmodule han
 }
 
 CUresult Api::cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) {
-  refuse_if(mode == nullptr, CUDA_ERROR_INVALID_VALUE);
+  if (mode == nullptr) crash("there is no place for the mode");
   *mode = loads_eagerly() ? CU_MODULE_EAGER_LOADING : CU_MODULE_LAZY_LOADING;
   return CUDA_SUCCESS;
 }
@@ -190,6 +190,8 @@ std::shared_ptr<Library> Api::library(CUlibrary handle) {
   return found;
 }
 std::shared_ptr<LibraryKernel> Api::kernel(CUkernel handle) {
+  const auto object = computer_.handles.peek<Object>(reinterpret_cast<std::uintptr_t>(handle));
+  refuse_if(object && object->kind == Kind::function, CUDA_ERROR_INVALID_HANDLE);
   return find<LibraryKernel>(handle, Kind::kernel);
 }
 
@@ -225,7 +227,6 @@ std::shared_ptr<Function> Api::only_function(CUfunction handle) {
 
 /// The code is looked at when it is used.
 CUresult Api::load_library(CUlibrary* out, const void* image, const Bytes& bytes) {
-  refuse_if(out == nullptr || image == nullptr, CUDA_ERROR_INVALID_VALUE);
   std::shared_ptr<Code> loaded;
   if (verdict_on(static_cast<const char*>(image)) == CUDA_SUCCESS) {
     loaded = load(image, bytes);
@@ -243,14 +244,28 @@ CUresult Api::load_library(CUlibrary* out, const void* image, const Bytes& bytes
   return CUDA_SUCCESS;
 }
 
-CUresult Api::cuLibraryLoadData(CUlibrary* out, const void* code, CUjit_option*, void**, unsigned,
-                                CUlibraryOption*, void**, unsigned) {
+namespace {
+
+void check_options(const CUjit_option* options, unsigned count, const CUlibraryOption* more,
+                   unsigned more_count) {
+  refuse_if(options == nullptr && count != 0, CUDA_ERROR_INVALID_VALUE);
+  if (more == nullptr && more_count != 0) crash("the list of library options is null");
+}
+
+} // namespace
+
+CUresult Api::cuLibraryLoadData(CUlibrary* out, const void* code, CUjit_option* options, void**,
+                                unsigned count, CUlibraryOption* more, void**, unsigned more_count) {
+  refuse_if(out == nullptr || code == nullptr, CUDA_ERROR_INVALID_VALUE);
+  check_options(options, count, more, more_count);
   return load_library(out, code, Bytes(code));
 }
 
-CUresult Api::cuLibraryLoadFromFile(CUlibrary* out, const char* path, CUjit_option*, void**, unsigned,
-                                    CUlibraryOption*, void**, unsigned) {
+CUresult Api::cuLibraryLoadFromFile(CUlibrary* out, const char* path, CUjit_option* options, void**,
+                                    unsigned count, CUlibraryOption* more, void**, unsigned more_count) {
   const std::string file = contents(path);
+  refuse_if(out == nullptr, CUDA_ERROR_INVALID_VALUE);
+  check_options(options, count, more, more_count);
   return load_library(out, file.c_str(), Bytes(std::string_view(file)));
 }
 
@@ -367,7 +382,7 @@ CUresult Api::cuFuncGetParamInfo(CUfunction handle, size_t index, size_t* offset
 }
 
 CUresult Api::cuKernelGetParamInfo(CUkernel handle, size_t index, size_t* offset, size_t* size) {
-  refuse_if(handle == nullptr, CUDA_ERROR_INVALID_VALUE);
+  refuse_if(handle == nullptr || offset == nullptr, CUDA_ERROR_INVALID_VALUE);
   current_context();
   const auto of = kernel(handle);
   return parameter(*of->library->code, of->name, index, offset, size);
@@ -414,12 +429,13 @@ CUresult Api::cuLibraryEnumerateKernels(CUkernel* kernels, unsigned room, CUlibr
 
 CUresult Api::cuFuncIsLoaded(CUfunctionLoadingState* state, CUfunction handle) {
   refuse_if(state == nullptr, CUDA_ERROR_INVALID_VALUE);
-  *state = callable(handle)->loaded ? CU_FUNCTION_LOADING_STATE_LOADED : CU_FUNCTION_LOADING_STATE_UNLOADED;
+  *state =
+      only_function(handle)->loaded ? CU_FUNCTION_LOADING_STATE_LOADED : CU_FUNCTION_LOADING_STATE_UNLOADED;
   return CUDA_SUCCESS;
 }
 
 CUresult Api::cuFuncLoad(CUfunction handle) {
-  callable(handle)->loaded = true;
+  only_function(handle)->loaded = true;
   return CUDA_SUCCESS;
 }
 #endif

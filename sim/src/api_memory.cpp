@@ -105,6 +105,7 @@ CUresult Api::cuMemAlloc_v2(CUdeviceptr* pointer, size_t bytes) {
     unsafe_call();
     refuse(CUDA_ERROR_INVALID_VALUE);
   }
+  *pointer = 0; // whatever the answer
   std::uintptr_t address = 0;
   allocate(&address, bytes, false, 0);
   *pointer = address;
@@ -116,8 +117,10 @@ CUresult Api::cuMemFree_v2(CUdeviceptr pointer) {
 }
 
 CUresult Api::cuMemGetInfo_v2(size_t* free, size_t* total) {
-  const int device = current_context()->device;
   constexpr std::size_t all = std::size_t{16} << 30;
+  if (total != nullptr) *total = 0; // also without a context
+  if (free != nullptr) *free = 0;
+  const int device = current_context()->device;
   if (total != nullptr) *total = all;
   if (free == nullptr) return CUDA_SUCCESS;
   *free = all;
@@ -131,12 +134,12 @@ CUresult Api::cuMemAllocHost_v2(void** pointer, size_t bytes) { return cuMemHost
 CUresult Api::cuMemHostAlloc(void** pointer, size_t bytes, unsigned int flags) {
   constexpr unsigned known =
       CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
+  if (pointer != nullptr) *pointer = nullptr; // whatever the answer
   if (pointer == nullptr || (flags & ~known) != 0 || bytes == 0) {
     context_to_create_in();
     unsafe_call();
     refuse_if(pointer == nullptr || (flags & ~known) != 0, CUDA_ERROR_INVALID_VALUE);
-    *pointer = nullptr; // unlike cuMemAlloc, of nothing
-    return CUDA_SUCCESS;
+    return CUDA_SUCCESS; // unlike cuMemAlloc, of nothing
   }
   std::uintptr_t address = 0;
   allocate(&address, bytes, true, flags);
@@ -147,16 +150,19 @@ CUresult Api::cuMemHostAlloc(void** pointer, size_t bytes, unsigned int flags) {
 /// Another process may share the memory. Its stores are seen, because effects and conditions use the
 /// program's own address.
 CUresult Api::cuMemHostRegister_v2(void* pointer, size_t bytes, unsigned int flags) {
-  constexpr unsigned modelled = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
+  // Memory of devices on the bus is refused, because an address of the program is not such memory.
+  constexpr unsigned known =
+      CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_READ_ONLY;
   auto home = context_to_create_in();
   unsafe_call();
-  refuse_if(pointer == nullptr || bytes == 0, CUDA_ERROR_INVALID_VALUE);
-  if ((flags & ~modelled) != 0) not_modelled("flags of cuMemHostRegister other than PORTABLE and DEVICEMAP");
+  refuse_if(pointer == nullptr || bytes == 0 || (flags & ~known) != 0, CUDA_ERROR_INVALID_VALUE);
+  const Allocation* const of = allocation_of(number(pointer));
+  refuse_if(of != nullptr && of->memory, CUDA_ERROR_INVALID_VALUE); // memory of the driver
+  refuse_if(bytes > (std::size_t{16} << 30), CUDA_ERROR_OUT_OF_MEMORY);
   wait_while_queue_is_full(*home);
   const auto next = process_.allocations.lower_bound(number(pointer));
   const bool overlaps_next = next != process_.allocations.end() && next->first - number(pointer) < bytes;
-  refuse_if(overlaps_next || allocation_of(number(pointer)) != nullptr,
-            CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+  refuse_if(overlaps_next || of != nullptr, CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
   Allocation allocation;
   allocation.bytes = bytes;
   allocation.host = true;
@@ -182,6 +188,7 @@ CUresult Api::cuMemHostUnregister(void* pointer) {
 CUresult Api::cuMemFreeHost(void* pointer) { return deallocate(number(pointer), true); }
 
 CUresult Api::cuMemHostGetDevicePointer_v2(CUdeviceptr* device, void* host, unsigned int flags) {
+  if (device != nullptr) *device = 0; // whatever the answer
   current_context();
   const Allocation* const of = allocation_of(number(host));
   refuse_if(device == nullptr || flags != 0 || of == nullptr || !of->host, CUDA_ERROR_INVALID_VALUE);
@@ -204,16 +211,17 @@ CUresult Api::cuMemHostGetFlags(unsigned int* flags, void* pointer) {
 CUresult Api::cuMemAllocPitch_v2(CUdeviceptr* out, size_t* pitch, size_t width, size_t height,
                                  unsigned element) {
   constexpr std::size_t granule = 512;
+  if (out != nullptr) *out = 0; // whatever the answer
+  if (pitch != nullptr) *pitch = 0;
   context_to_create_in();
   refuse_if(out == nullptr || pitch == nullptr || width == 0 || height == 0 ||
                 (element != 4 && element != 8 && element != 16),
             CUDA_ERROR_INVALID_VALUE);
-  refuse_if(width > ~std::size_t{0} / height / 2, CUDA_ERROR_INVALID_VALUE);
-  const std::size_t wanted = (width + granule - 1) / granule * granule;
+  const std::size_t wanted = (width + granule - 1) / granule * granule; // a device notices no overflow
+  *pitch = wanted;                                                      // before it allocates
   std::uintptr_t address = 0;
   allocate(&address, wanted * height, false, 0);
   *out = address;
-  *pitch = wanted;
   return CUDA_SUCCESS;
 }
 

@@ -34,8 +34,9 @@ Work Api::write_work(CUdeviceptr to, Value value, unsigned flags, const Capture*
 
 template <class Value>
 Work Api::wait_work(CUdeviceptr at, Value value, unsigned flags, const Capture* capture) {
-  refuse_if((flags & CU_STREAM_WAIT_VALUE_FLUSH) != 0, CUDA_ERROR_NOT_SUPPORTED);
-  refuse_if(flags > CU_STREAM_WAIT_VALUE_NOR, CUDA_ERROR_INVALID_VALUE);
+  constexpr unsigned flush = CU_STREAM_WAIT_VALUE_FLUSH;
+  refuse_if((flags & ~flush) > CU_STREAM_WAIT_VALUE_NOR, CUDA_ERROR_INVALID_VALUE);
+  refuse_if((flags & flush) != 0, CUDA_ERROR_NOT_SUPPORTED);
   const auto* const source = word<Value>(at, capture);
   Work work;
   work.type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP;
@@ -79,37 +80,54 @@ CUresult Api::cuStreamWaitValue32_v2(CUstream where, CUdeviceptr address, cuuint
                           [&](const Capture* capture) { return wait_work(address, value, flags, capture); });
 }
 
+/// A device takes no managed memory and no memory of pools for the operations of 64 bits.
+void Api::refuse_other_memory(CUdeviceptr at) const {
+  const Allocation* const of = allocation_of(static_cast<std::uintptr_t>(at));
+  refuse_if(of != nullptr && (of->managed || of->pool), CUDA_ERROR_INVALID_VALUE);
+}
+
 CUresult Api::cuStreamWriteValue64_v2(CUstream where, CUdeviceptr address, cuuint64_t value,
                                       unsigned int flags) {
   require_64_bit_operations();
-  return submit_operation(where,
-                          [&](const Capture* capture) { return write_work(address, value, flags, capture); });
+  return submit_operation(where, [&](const Capture* capture) {
+    refuse_other_memory(address);
+    return write_work(address, value, flags, capture);
+  });
 }
 
 CUresult Api::cuStreamWaitValue64_v2(CUstream where, CUdeviceptr address, cuuint64_t value,
                                      unsigned int flags) {
   require_64_bit_operations();
-  return submit_operation(where,
-                          [&](const Capture* capture) { return wait_work(address, value, flags, capture); });
+  return submit_operation(where, [&](const Capture* capture) {
+    refuse_other_memory(address);
+    return wait_work(address, value, flags, capture);
+  });
 }
 
-namespace {
-
 /// Since CUDA 11.7, a device refuses the operations of CUDA 8 and 9, which a driver has under the same names.
-/// Not measured: memory_operation.of_cuda_8. Those of 64 bits, and wrong arguments, were not asked.
-[[noreturn]] void refuse_of_cuda_8() {
+/// It looks at captures first. Not measured: memory_operation.of_cuda_8. Wrong arguments were not asked.
+void Api::refuse_of_cuda_8(CUstream handle) {
+  unsafe_call();
+  const auto object = computer_.handles.peek<Object>(reinterpret_cast<std::uintptr_t>(handle));
+  if (object && object->kind == Kind::stream) refuse_in_capture(*stream(handle));
   refuse(CUDA_ERROR_NOT_SUPPORTED, "Stream memory operations are not supported on this device");
 }
 
-} // namespace
+CUresult Api::cuStreamWriteValue32(CUstream where, CUdeviceptr, cuuint32_t, unsigned int) {
+  refuse_of_cuda_8(where);
+}
 
-CUresult Api::cuStreamWriteValue32(CUstream, CUdeviceptr, cuuint32_t, unsigned int) { refuse_of_cuda_8(); }
+CUresult Api::cuStreamWaitValue32(CUstream where, CUdeviceptr, cuuint32_t, unsigned int) {
+  refuse_of_cuda_8(where);
+}
 
-CUresult Api::cuStreamWaitValue32(CUstream, CUdeviceptr, cuuint32_t, unsigned int) { refuse_of_cuda_8(); }
+CUresult Api::cuStreamWriteValue64(CUstream where, CUdeviceptr, cuuint64_t, unsigned int) {
+  refuse_of_cuda_8(where);
+}
 
-CUresult Api::cuStreamWriteValue64(CUstream, CUdeviceptr, cuuint64_t, unsigned int) { refuse_of_cuda_8(); }
-
-CUresult Api::cuStreamWaitValue64(CUstream, CUdeviceptr, cuuint64_t, unsigned int) { refuse_of_cuda_8(); }
+CUresult Api::cuStreamWaitValue64(CUstream where, CUdeviceptr, cuuint64_t, unsigned int) {
+  refuse_of_cuda_8(where);
+}
 
 Work Api::memory_operation(const CUstreamBatchMemOpParams& one) {
   switch (one.operation) {

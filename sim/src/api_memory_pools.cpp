@@ -106,13 +106,11 @@ bool is_exportable(const CUmemPoolProps& properties) {
 
 void check_managed_pool(const CUmemPoolProps& properties, int devices) {
   const CUmemLocation& place = properties.location;
+  refuse_if(properties.handleTypes == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, CUDA_ERROR_INVALID_VALUE);
   const bool known =
       static_cast<int>(place.type) == no_place ? place.id == 0 || place.id == -1 : is_place(place, devices);
-  if (!known || (properties.handleTypes != CU_MEM_HANDLE_TYPE_NONE &&
-                 (properties.handleTypes != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
-                  place.type != CU_MEM_LOCATION_TYPE_DEVICE)))
+  if (!known || properties.handleTypes != CU_MEM_HANDLE_TYPE_NONE)
     not_modelled("a pool of managed memory with this place and type of handle");
-  refuse_if(properties.handleTypes != CU_MEM_HANDLE_TYPE_NONE, CUDA_ERROR_INVALID_VALUE);
 }
 
 } // namespace

@@ -58,14 +58,18 @@ CUresult Api::cuParamSetf(CUfunction handle, int offset, float) { return set_par
 /// Any length is accepted.
 CUresult Api::cuParamSetv(CUfunction handle, int offset, void* bytes, unsigned int) {
   function_here(handle);
-  refuse_if(bytes == nullptr, CUDA_ERROR_INVALID_VALUE);
+  constexpr int most = 32'764;
+  refuse_if(bytes == nullptr || offset > most, CUDA_ERROR_INVALID_VALUE);
+  const Allocation* const of = allocation_of(reinterpret_cast<std::uintptr_t>(bytes));
+  if (of != nullptr && !of->host && !of->managed) crash("the parameter is read from memory of the device");
   return set_parameter(handle, offset);
 }
 
 /// No capture takes such a launch, even on its own streams.
 CUresult Api::old_launch(CUfunction handle, int width, int height, CUstream where) {
-  const auto function = function_here(handle);
+  current_context();
   unsafe_call();
+  const auto function = function_here(handle);
   const OldLaunch& old = function->old;
   launchable(handle, {static_cast<unsigned>(width), static_cast<unsigned>(height), 1},
              {old.block[0], old.block[1], old.block[2]}, old.shared);

@@ -104,8 +104,10 @@ std::string bus_id(int ordinal) {
 } // namespace
 
 CUresult Api::cuDeviceGetPCIBusId(char* id, int room, CUdevice which) {
+  refuse_if(id == nullptr, CUDA_ERROR_INVALID_VALUE);
   const int ordinal = device(which);
-  refuse_if(id == nullptr || room <= 0, CUDA_ERROR_INVALID_VALUE);
+  if (room < 0) *id = '\0';
+  refuse_if(room <= 0, CUDA_ERROR_INVALID_VALUE);
   const std::string full = bus_id(ordinal);
   std::snprintf(id, static_cast<std::size_t>(room), "%s", full.c_str()); // also if it has no room
   refuse_if(static_cast<std::size_t>(room) <= full.size(), CUDA_ERROR_INVALID_VALUE);
@@ -143,7 +145,7 @@ Place place_of(std::string_view text) {
     refuse_if(count == 1 || !text.starts_with('.'), CUDA_ERROR_INVALID_VALUE);
     place.numbers = {0, place.numbers[0], place.numbers[1]};
   }
-  if (take('.')) take_number(place.function, 1);
+  if (take('.')) take_number(place.function, 2);
   refuse_if(!text.empty(), CUDA_ERROR_INVALID_VALUE);
   return place;
 }
@@ -180,7 +182,8 @@ CUresult Api::cuDeviceGetExecAffinitySupport(int* supported, CUexecAffinityType,
   return CUDA_SUCCESS;
 }
 
-CUresult Api::cuDeviceGetP2PAttribute(int*, CUdevice_P2PAttribute, CUdevice from, CUdevice to) {
+CUresult Api::cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute, CUdevice from, CUdevice to) {
+  refuse_if(value == nullptr, CUDA_ERROR_INVALID_VALUE);
   refuse_if(device(from) == device(to), CUDA_ERROR_INVALID_DEVICE);
   not_modelled("attributes of two devices");
 }

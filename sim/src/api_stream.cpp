@@ -4,13 +4,18 @@
 #include "timing.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 namespace cuevent::sim {
+
+/// Some refused calls leave neither null nor what was there in the place for the stream. Null stays.
+void Api::spoil(CUstream* out) { std::memset(out, 0, sizeof(unsigned)); }
 
 /// In this context, or in the current one if it is null. A device checks the flags before the context.
 CUresult Api::create_stream(CUstream* out, std::shared_ptr<Context> home, unsigned flags, int priority) {
   refuse_if(out == nullptr || (flags & ~static_cast<unsigned>(CU_STREAM_NON_BLOCKING)) != 0,
             CUDA_ERROR_INVALID_VALUE);
+  if (!home && thread().contexts.empty()) spoil(out);
   if (!home) home = context_to_create_in();
   wait_while_queue_is_full(*home);
   auto created = make<Stream>(Kind::stream, home.get());
@@ -214,7 +219,9 @@ CUresult Api::cuStreamGetCtx(CUstream handle, CUcontext* context) {
 #if CUDA_VERSION >= 12080
 CUresult Api::cuStreamGetDevice(CUstream handle, CUdevice* device) {
   refuse_if(device == nullptr, CUDA_ERROR_INVALID_VALUE);
-  *device = stream(handle)->home.context->device;
+  auto asked = stream(handle);
+  refuse_in_capture(*asked);
+  *device = asked->home.context->device;
   return CUDA_SUCCESS;
 }
 #endif

@@ -56,7 +56,8 @@ struct Process {
   bool fault_at_once = false; ///< raised by a control call: the next submission reports it
   unsigned long long calls = 0;
   std::map<int, std::shared_ptr<Context>>
-      primaries;                                  ///< by device; the handle is the same for the whole session
+      primaries;                         ///< by device; the handle is the same for the whole session
+  std::map<int, unsigned> primary_flags; ///< by device, set before its primary context was first retained
   std::vector<std::shared_ptr<Context>> contexts; ///< all contexts ever made
   std::vector<std::shared_ptr<Capture>> captures; ///< ongoing captures, including invalidated ones
   std::unordered_map<ThreadId, ThreadState> threads;

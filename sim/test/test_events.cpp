@@ -3,6 +3,7 @@
 #include "fixture.hpp"
 
 #include <catch2/catch_approx.hpp>
+#include <cstring>
 
 using namespace std::chrono_literals;
 namespace sim = cuevent::sim;
@@ -170,7 +171,9 @@ TEST_CASE("an event can order the work of two processes") {
   const CUevent e = f.event(CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS);
   CUipcEventHandle handle;
   OK(f.cu.ipc_export(&handle, e));
-  CHECK(f.cu.ipc_export(&handle, f.event()) == CUDA_ERROR_INVALID_HANDLE);
+  CUipcEventHandle refused = handle;
+  CHECK(f.cu.ipc_export(&refused, f.event()) == CUDA_ERROR_INVALID_HANDLE);
+  CHECK(std::memcmp(&refused, &handle, sizeof handle) != 0); // on a device, too, the place is written
   CUevent opened = nullptr;
   CHECK(f.cu.ipc_open(&opened, handle) == CUDA_ERROR_INVALID_CONTEXT);
   CHECK(other.ipc_open(&opened, CUipcEventHandle{}) == CUDA_ERROR_MAP_FAILED);

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+// What an argument can be. The first choice of each parameter is valid, and the others are its neighbours.
+#pragma once
+
+#include "stage.hpp"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace neighbours {
+
+struct Choice {
+  std::string label;
+  std::function<Word(Stage&)> make;
+};
+using Choices = std::vector<Choice>;
+
+template <class T>
+Word word(T value) {
+  return (Word)value;
+}
+template <class Made>
+Choice choice(std::string label, Made make) {
+  return {std::move(label), [make](Stage& stage) { return word(make(stage)); }};
+}
+
+Choices numbers(std::vector<long long> values);
+Choices flag_bits(unsigned valid = 0); // the valid ones, none, each bit, and all
+Choices enumerators(long long valid, long long last, std::vector<long long> others = {});
+Choices chosen_first(Choices choices, const std::string& label);
+
+// What the parameter of a function can be: what this parameter of this function is, or else what its type and
+// name are, or else what its type is. Empty if nothing says it.
+Choices choices_of(const std::string& symbol, const std::string& type, const std::string& name);
+
+// Parts of it.
+Choices handle_choices(const std::string& type);
+Choices structure_choices(const std::string& symbol, const std::string& type, const std::string& name);
+bool is_result(const std::string& symbol, const std::string& type, const std::string& name);
+
+} // namespace neighbours

@@ -183,7 +183,7 @@ CUresult Api::cuDeviceGetUuid_v2(CUuuid* uuid, CUdevice which) { return cuDevice
 CUresult Api::cuDeviceTotalMem_v2(size_t* bytes, CUdevice which) {
   refuse_if(bytes == nullptr, CUDA_ERROR_INVALID_VALUE);
   device(which);
-  *bytes = std::size_t{16} << 30;
+  *bytes = all_memory;
   return CUDA_SUCCESS;
 }
 

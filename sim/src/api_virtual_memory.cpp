@@ -89,7 +89,8 @@ CUmemAllocationProp Api::accepted(const CUmemAllocationProp& wish) {
   } else {
     refuse_if(where != place::host && (where != place::host_numa || wish.location.id != 0),
               CUDA_ERROR_INVALID_VALUE);
-    taken.location = {place::host_numa, 0}; // the simulated computer has one node
+    taken.location.type = place::host_numa;
+    taken.location.id = 0; // the simulated computer has one node
   }
   refuse_if((handles & fabric) != 0, CUDA_ERROR_NOT_PERMITTED);
   taken.allocFlags.gpuDirectRDMACapable = flags.gpuDirectRDMACapable != 0;

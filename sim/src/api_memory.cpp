@@ -193,7 +193,7 @@ CUresult Api::cuMemHostUnregister(void* pointer) {
   const Allocation* const allocation = allocation_of(number(pointer));
   refuse_if(allocation == nullptr, CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
   const bool at_the_start = process_.allocations.count(number(pointer)) != 0;
-  refuse_if(!at_the_start || allocation->memory != nullptr, CUDA_ERROR_INVALID_VALUE);
+  refuse_if(!at_the_start || allocation->memory != nullptr || allocation->mapping, CUDA_ERROR_INVALID_VALUE);
   end_of_allocation(*allocation);
   process_.allocations.erase(number(pointer));
   return CUDA_SUCCESS;

@@ -68,6 +68,8 @@ public:
   FUNCTION(memory_export, cuMemExportToShareableHandle, 10020)
   FUNCTION(memory_import, cuMemImportFromShareableHandle, 10020)
   FUNCTION(host_allocate, cuMemHostAlloc, 2020)
+  FUNCTION(host_register, cuMemHostRegister, 6050)
+  FUNCTION(host_unregister, cuMemHostUnregister, 4000)
   FUNCTION(copy_to_device, cuMemcpyHtoDAsync, 3020)
   FUNCTION(copy_to_host, cuMemcpyDtoHAsync, 3020)
   FUNCTION(fill_8, cuMemsetD8, 3020)

@@ -105,6 +105,18 @@ TEST_CASE("two addresses show the same memory, and so does a descriptor") {
         CUDA_ERROR_INVALID_VALUE);
 }
 
+TEST_CASE("memory that is mapped is not freed, registered or unregistered") {
+  VirtualMemory f;
+  const CUdeviceptr range = f.reserve(piece);
+  OK(f.cu.memory_map(range, piece, 0, f.create(), 0));
+  OK(f.make_accessible(range, piece));
+  void* const pointer = reinterpret_cast<void*>(range);
+  CHECK(f.cu.free(range) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(f.cu.host_register(pointer, 4096, 0) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(f.cu.host_unregister(pointer) == CUDA_ERROR_INVALID_VALUE);
+  OK(f.cu.fill_32(range, 1, 1, f.stream));
+}
+
 TEST_CASE("a fill whose memory is unmapped before it runs ends with a fault") {
   VirtualMemory f;
   const CUdeviceptr range = f.reserve(piece);

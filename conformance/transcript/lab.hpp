@@ -65,6 +65,7 @@ std::vector<Scenario> free_scenarios();
 std::vector<Scenario> memory_queries_scenarios();
 std::vector<Scenario> memory_pools_scenarios();
 std::vector<Scenario> managed_memory_scenarios();
+std::vector<Scenario> virtual_memory_scenarios();
 std::vector<Scenario> copies_scenarios();
 std::vector<Scenario> copying_scenarios();
 std::vector<Scenario> libraries_scenarios();

@@ -144,18 +144,23 @@ private:
 
   // Memory
   std::uintptr_t add(Allocation);
-  static bool pointer_attribute(void*, CUpointer_attribute, const Allocation*, CUdeviceptr);
+  bool mapped_attribute(void*, CUpointer_attribute, const Allocation&, CUdeviceptr);
+  bool pointer_attribute(void*, CUpointer_attribute, const Allocation*, CUdeviceptr);
   const Allocation* allocation_of(std::uintptr_t address) const; ///< null if the memory is not allocated
   const Context* home_of(const void*) const; ///< null for memory of a pool or of the program
   bool pooled(const void*) const;
-  std::byte* reachable(std::uintptr_t address, std::size_t bytes); ///< refuses unallocated memory
+  /// Refuses memory that is not allocated, or that is mapped for less than this.
+  std::byte* reachable(std::uintptr_t address, std::size_t bytes,
+                       unsigned access = CU_MEM_ACCESS_FLAGS_PROT_READ);
+  std::function<bool()> unmapped_later(std::uintptr_t address, std::size_t bytes) const;
+  std::size_t free_memory(int device) const;
   bool pinned(const void*, std::size_t bytes) const;
   CUresult allocate(std::uintptr_t*, std::size_t bytes, bool host, unsigned flags);
   CUresult deallocate(std::uintptr_t, bool host);
   void end_of_allocation(const Allocation&);
   Work fill_work(const CUDA_MEMSET_NODE_PARAMS&, bool captured = false);
   template <class Value>
-  Value* word(CUdeviceptr, const Capture*);
+  Value* word(CUdeviceptr, const Capture*, unsigned access);
   template <class Value>
   Work write_work(CUdeviceptr, Value, unsigned flags, const Capture*);
   template <class Value>
@@ -220,7 +225,7 @@ private:
   CopyStream copy_stream();
   CopyStream copy_stream(CUstream);
   CUresult fill(const CUDA_MEMSET_NODE_PARAMS&, const CopyStream&);
-  static Work box_work(const Box&);
+  Work box_work(const Box&);
   std::shared_ptr<const NodeParameters> captured_parameters(const Box&) const;
   static bool waits(const Box&, const CopyStream&);
   std::vector<std::shared_ptr<Operation>> work_of_others(const Box&, const CopyStream&) const;
@@ -245,6 +250,13 @@ private:
   void check_place(const CUmemLocation&);
   CUresult advise(CUdeviceptr, std::size_t bytes, CUmem_advise, const CUmemLocation&);
   CUresult prefetch(CUdeviceptr, std::size_t bytes, const CUmemLocation&, CUstream);
+
+  // Virtual memory
+  const AddressRange* range_of(std::uintptr_t address) const;
+  CUmemAllocationProp accepted(const CUmemAllocationProp&);
+  std::shared_ptr<PhysicalMemory> physical(CUmemGenericAllocationHandle);
+  void end_if_unused(PhysicalMemory&);
+  std::vector<Allocation*> whole_mappings(std::uintptr_t address, std::size_t bytes);
 
   // Memory pools
   std::shared_ptr<MemoryPool> pool(CUmemoryPool);

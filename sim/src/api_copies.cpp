@@ -39,7 +39,17 @@ std::shared_ptr<const NodeParameters> Api::captured_parameters(const Box& box) c
 }
 
 Work Api::box_work(const Box& box) {
+  const auto extent = [&box](std::size_t pitch, std::size_t layer) {
+    return (box.depth - 1) * layer + (box.height - 1) * pitch + box.width;
+  };
+  const auto from = reinterpret_cast<std::uintptr_t>(box.from), to = reinterpret_cast<std::uintptr_t>(box.to);
+  const std::size_t to_bytes = extent(box.to_pitch, box.to_layer);
+  if (box.target == Memory::device) reachable(to, to_bytes, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
   Work work;
+  const auto from_gone = unmapped_later(from, extent(box.from_pitch, box.from_layer));
+  const auto to_gone = unmapped_later(to, to_bytes);
+  if (from_gone || to_gone)
+    work.gone = [from_gone, to_gone] { return (from_gone && from_gone()) || (to_gone && to_gone()); };
   work.type = CU_GRAPH_NODE_TYPE_MEMCPY;
   work.text = "copy " + std::to_string(box.bytes()) + " bytes";
   work.duration = timing::copy(box.bytes());
@@ -152,7 +162,11 @@ End Api::host_memory(const void* pointer, std::size_t bytes) const {
 /// the host counts as if it were named as memory of the host.
 End Api::any_memory(CUdeviceptr address, std::size_t bytes) {
   auto* const pointer = reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(address));
-  if (!pinned(pointer, 0)) return host_memory(pointer, bytes);
+  if (!pinned(pointer, 0)) {
+    if (range_of(static_cast<std::uintptr_t>(address)) != nullptr)
+      crash("the address is reserved, and no memory is mapped there");
+    return host_memory(pointer, bytes);
+  }
   End found = device_memory(address, bytes);
   const Allocation* const of = allocation_of(static_cast<std::uintptr_t>(address));
   if (of != nullptr && of->prefers_host) found.kind = Memory::managed_as_host;

@@ -19,11 +19,13 @@ Work Api::fill_work(const CUDA_MEMSET_NODE_PARAMS& fill, bool captured) {
   const std::size_t bytes = fill.height == 0 ? 0 : (fill.height - 1) * fill.pitch + row;
   refuse_if(address % size != 0 || (fill.height > 1 && (fill.pitch % size != 0 || fill.pitch < row)),
             CUDA_ERROR_INVALID_VALUE);
-  auto* const target = captured ? reinterpret_cast<std::byte*>(address) : reachable(address, bytes);
+  auto* const target = captured ? reinterpret_cast<std::byte*>(address)
+                                : reachable(address, bytes, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
   Work work;
   work.type = CU_GRAPH_NODE_TYPE_MEMSET;
   work.text = "fill " + std::to_string(row * fill.height) + " bytes";
   work.duration = timing::fill(row * fill.height);
+  work.gone = unmapped_later(address, bytes);
   const bool allocated = pinned(target, bytes);
   work.effect = [=] {
     if (!allocated) undefined("a graph fills memory that was not allocated");

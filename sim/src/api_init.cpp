@@ -195,7 +195,7 @@ CUresult Api::cuDeviceTotalMem_v2(size_t* bytes, CUdevice which) {
   refuse_if(bytes == nullptr, CUDA_ERROR_INVALID_VALUE);
   *bytes = 0; // also for a device that does not exist
   device(which);
-  *bytes = std::size_t{16} << 30;
+  *bytes = all_memory;
   return CUDA_SUCCESS;
 }
 

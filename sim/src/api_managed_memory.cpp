@@ -2,6 +2,7 @@
 // Managed memory, which is plain memory here, and advice about memory, which moves nothing.
 
 #include "api.hpp"
+#include "memory_places.hpp"
 
 namespace cuevent::sim {
 
@@ -17,10 +18,8 @@ CUresult Api::cuMemAllocManaged(CUdeviceptr* out, size_t bytes, unsigned flags) 
 
 namespace {
 
-constexpr auto place_host = static_cast<CUmemLocationType>(2); // CU_MEM_LOCATION_TYPE_HOST, since CUDA 12.2
-
 CUmemLocation place_of(CUdevice device) {
-  return device == CU_DEVICE_CPU ? CUmemLocation{place_host, 0}
+  return device == CU_DEVICE_CPU ? CUmemLocation{place::host, 0}
                                  : CUmemLocation{CU_MEM_LOCATION_TYPE_DEVICE, device};
 }
 
@@ -42,9 +41,9 @@ void Api::check_managed(CUdeviceptr pointer, std::size_t bytes, const CUmemLocat
             CUDA_ERROR_INVALID_VALUE);
 }
 
-void Api::check_place(const CUmemLocation& place) {
-  refuse_if(place.type != CU_MEM_LOCATION_TYPE_DEVICE && place.type != place_host, CUDA_ERROR_INVALID_VALUE);
-  if (place.type == CU_MEM_LOCATION_TYPE_DEVICE) device(place.id);
+void Api::check_place(const CUmemLocation& where) {
+  refuse_if(where.type != CU_MEM_LOCATION_TYPE_DEVICE && where.type != place::host, CUDA_ERROR_INVALID_VALUE);
+  if (where.type == CU_MEM_LOCATION_TYPE_DEVICE) device(where.id);
 }
 
 #if CUDA_VERSION >= 12020
@@ -63,15 +62,15 @@ CUresult Api::cuMemPrefetchAsync_v2(CUdeviceptr pointer, size_t bytes, CUmemLoca
 #endif
 
 CUresult Api::advise(CUdeviceptr pointer, std::size_t bytes, CUmem_advise advice,
-                     const CUmemLocation& place) {
+                     const CUmemLocation& where) {
   current_context();
   unsafe_call();
   refuse_if(advice < CU_MEM_ADVISE_SET_READ_MOSTLY || advice > CU_MEM_ADVISE_UNSET_ACCESSED_BY,
             CUDA_ERROR_INVALID_VALUE);
-  check_managed(pointer, bytes, has_place(advice) ? &place : nullptr);
+  check_managed(pointer, bytes, has_place(advice) ? &where : nullptr);
   if (advice == CU_MEM_ADVISE_SET_PREFERRED_LOCATION || advice == CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION)
     std::prev(process_.allocations.upper_bound(static_cast<std::uintptr_t>(pointer)))->second.prefers_host =
-        advice == CU_MEM_ADVISE_SET_PREFERRED_LOCATION && place.type == place_host;
+        advice == CU_MEM_ADVISE_SET_PREFERRED_LOCATION && where.type == place::host;
   return CUDA_SUCCESS;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "api.hpp"
+#include "device_attributes.hpp"
 #include "memory_pool.hpp"
 
 #include <algorithm>
@@ -8,9 +9,6 @@
 namespace cuevent::sim {
 
 namespace {
-
-/// Fresh memory is not zero, so that no program depends on zeros.
-constexpr int fresh = 0xa5;
 
 std::uintptr_t number(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
 
@@ -25,7 +23,7 @@ const Allocation* Api::allocation_of(std::uintptr_t address) const {
 
 const Context* Api::home_of(const void* pointer) const {
   const Allocation* const of = allocation_of(number(pointer));
-  return of == nullptr || of->pool ? nullptr : of->home.context->family();
+  return of == nullptr || of->pool || of->mapping ? nullptr : of->home.context->family();
 }
 
 bool Api::pooled(const void* pointer) const {
@@ -33,20 +31,34 @@ bool Api::pooled(const void* pointer) const {
   return of != nullptr && of->pool;
 }
 
-std::byte* Api::reachable(std::uintptr_t address, std::size_t bytes) {
-  auto next = process_.allocations.upper_bound(address);
-  refuse_if(next == process_.allocations.begin(), CUDA_ERROR_INVALID_VALUE);
-  auto& [begin, allocation] = *std::prev(next);
-  refuse_if(address - begin > allocation.bytes || bytes > allocation.bytes - (address - begin),
-            CUDA_ERROR_INVALID_VALUE);
+bool is_allocated(const Process& process, std::uintptr_t address, std::size_t bytes, unsigned access) {
+  auto next = process.allocations.upper_bound(address);
+  if (next == process.allocations.begin()) return false;
+  for (const Allocation* of = &std::prev(next)->second;; of = &next++->second) {
+    if (address - of->address > of->bytes) return false;
+    const std::size_t here = of->bytes - (address - of->address);
+    if (!of->mapping || bytes == 0) return bytes <= here;
+    if (!of->mapping->allows(access)) return false;
+    if (bytes <= here) return true;
+    address += here;
+    bytes -= here;
+    if (next == process.allocations.end() || next->first != address || !next->second.mapping) return false;
+  }
+}
+
+std::byte* Api::reachable(std::uintptr_t address, std::size_t bytes, unsigned access) {
+  refuse_if(!is_allocated(process_, address, bytes, access), CUDA_ERROR_INVALID_VALUE);
   return reinterpret_cast<std::byte*>(address);
 }
 
+std::function<bool()> Api::unmapped_later(std::uintptr_t address, std::size_t bytes) const {
+  const Allocation* const of = allocation_of(address);
+  if (of == nullptr || !of->mapping) return nullptr;
+  return [&process = process_, address, bytes] { return !is_allocated(process, address, bytes); };
+}
+
 bool Api::pinned(const void* pointer, std::size_t bytes) const {
-  auto next = process_.allocations.upper_bound(number(pointer));
-  if (next == process_.allocations.begin()) return false;
-  auto& [begin, allocation] = *std::prev(next);
-  return number(pointer) - begin + bytes <= allocation.bytes;
+  return is_allocated(process_, number(pointer), bytes);
 }
 
 std::uintptr_t Api::add(Allocation allocation) {
@@ -61,7 +73,7 @@ CUresult Api::allocate(std::uintptr_t* address, std::size_t bytes, bool host, un
   auto home = context_to_create_in();
   unsafe_call();
   refuse_if(address == nullptr || bytes == 0, CUDA_ERROR_INVALID_VALUE);
-  refuse_if(bytes > (std::size_t{16} << 30), CUDA_ERROR_OUT_OF_MEMORY);
+  refuse_if(bytes > all_memory, CUDA_ERROR_OUT_OF_MEMORY);
   wait_while_queue_is_full(*home);
   Allocation allocation;
   allocation.bytes = bytes;
@@ -117,16 +129,23 @@ CUresult Api::cuMemFree_v2(CUdeviceptr pointer) {
 }
 
 CUresult Api::cuMemGetInfo_v2(size_t* free, size_t* total) {
-  constexpr std::size_t all = std::size_t{16} << 30;
   if (total != nullptr) *total = 0; // also without a context
   if (free != nullptr) *free = 0;
   const int device = current_context()->device;
-  if (total != nullptr) *total = all;
-  if (free == nullptr) return CUDA_SUCCESS;
-  *free = all;
-  for (auto& [address, allocation] : process_.allocations)
-    if (!allocation.host && allocation.home.context->device == device) *free -= allocation.bytes;
+  if (total != nullptr) *total = all_memory;
+  if (free != nullptr) *free = free_memory(device);
   return CUDA_SUCCESS;
+}
+
+std::size_t Api::free_memory(int device) const {
+  std::size_t used = 0;
+  for (const auto& [address, allocation] : process_.allocations)
+    if (!allocation.host && !allocation.mapping && allocation.device() == device) used += allocation.bytes;
+  for (const auto& memory : process_.physical_memory)
+    if (memory->properties.location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
+        memory->properties.location.id == device)
+      used += memory->bytes;
+  return all_memory - std::min(used, all_memory);
 }
 
 CUresult Api::cuMemAllocHost_v2(void** pointer, size_t bytes) { return cuMemHostAlloc(pointer, bytes, 0); }
@@ -157,8 +176,8 @@ CUresult Api::cuMemHostRegister_v2(void* pointer, size_t bytes, unsigned int fla
   unsafe_call();
   refuse_if(pointer == nullptr || bytes == 0 || (flags & ~known) != 0, CUDA_ERROR_INVALID_VALUE);
   const Allocation* const of = allocation_of(number(pointer));
-  refuse_if(of != nullptr && of->memory, CUDA_ERROR_INVALID_VALUE); // memory of the driver
-  refuse_if(bytes > (std::size_t{16} << 30), CUDA_ERROR_OUT_OF_MEMORY);
+  refuse_if(of != nullptr && (of->memory || of->mapping), CUDA_ERROR_INVALID_VALUE); // memory of the driver
+  refuse_if(bytes > all_memory, CUDA_ERROR_OUT_OF_MEMORY);
   wait_while_queue_is_full(*home);
   const auto next = process_.allocations.lower_bound(number(pointer));
   const bool overlaps_next = next != process_.allocations.end() && next->first - number(pointer) < bytes;
@@ -179,7 +198,7 @@ CUresult Api::cuMemHostUnregister(void* pointer) {
   const Allocation* const allocation = allocation_of(number(pointer));
   refuse_if(allocation == nullptr, CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
   const bool at_the_start = process_.allocations.count(number(pointer)) != 0;
-  refuse_if(!at_the_start || allocation->memory != nullptr, CUDA_ERROR_INVALID_VALUE);
+  refuse_if(!at_the_start || allocation->memory != nullptr || allocation->mapping, CUDA_ERROR_INVALID_VALUE);
   end_of_allocation(*allocation);
   process_.allocations.erase(number(pointer));
   return CUDA_SUCCESS;

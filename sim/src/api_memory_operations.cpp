@@ -12,22 +12,23 @@ void Api::require_64_bit_operations() const {
 
 /// Null if a capture is given the null address, which it accepts. Nobody measured a launch of this node.
 template <class Value>
-Value* Api::word(CUdeviceptr at, const Capture* capture) {
+Value* Api::word(CUdeviceptr at, const Capture* capture, unsigned access) {
   const auto address = static_cast<std::uintptr_t>(at);
   if (address == 0 && capture != nullptr) return nullptr;
   refuse_if(address % sizeof(Value) != 0, CUDA_ERROR_INVALID_VALUE);
-  return reinterpret_cast<Value*>(reachable(address, sizeof(Value)));
+  return reinterpret_cast<Value*>(reachable(address, sizeof(Value), access));
 }
 
 template <class Value>
 Work Api::write_work(CUdeviceptr to, Value value, unsigned flags, const Capture* capture) {
   refuse_if(flags != 0, CUDA_ERROR_INVALID_VALUE); // NO_MEMORY_BARRIER, too
-  auto* const target = word<Value>(to, capture);
+  auto* const target = word<Value>(to, capture, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
   Work work;
   work.type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP;
   work.text = "write value " + std::to_string(value);
   work.duration = timing::write_value;
   if (target == nullptr) work.unmodelled = "the launch of a write to the null address";
+  work.gone = unmapped_later(static_cast<std::uintptr_t>(to), sizeof(Value));
   work.effect = [=] { __atomic_store_n(target, value, __ATOMIC_RELEASE); };
   return work;
 }
@@ -37,12 +38,14 @@ Work Api::wait_work(CUdeviceptr at, Value value, unsigned flags, const Capture* 
   constexpr unsigned flush = CU_STREAM_WAIT_VALUE_FLUSH;
   refuse_if((flags & ~flush) > CU_STREAM_WAIT_VALUE_NOR, CUDA_ERROR_INVALID_VALUE);
   refuse_if((flags & flush) != 0, CUDA_ERROR_NOT_SUPPORTED);
-  const auto* const source = word<Value>(at, capture);
+  const auto* const source = word<Value>(at, capture, CU_MEM_ACCESS_FLAGS_PROT_READ);
   Work work;
   work.type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP;
   work.text = "wait for value " + std::to_string(value);
   if (source == nullptr) work.unmodelled = "the launch of a wait at the null address";
+  const auto gone = unmapped_later(static_cast<std::uintptr_t>(at), sizeof(Value));
   work.condition = [=] {
+    if (gone && gone()) undefined("a stream waits for a value in memory that has been unmapped");
     const Value found = __atomic_load_n(source, __ATOMIC_ACQUIRE);
     switch (flags) {
     case CU_STREAM_WAIT_VALUE_EQ:

@@ -2,6 +2,8 @@
 // Memory that streams allocate and free, and the pools that it comes from.
 
 #include "api.hpp"
+#include "device_attributes.hpp"
+#include "memory_places.hpp"
 #include "memory_pool.hpp"
 
 #include <algorithm>
@@ -85,30 +87,28 @@ CUresult Api::cuDeviceSetMemPool(CUdevice which, CUmemoryPool handle) {
 
 namespace {
 
-// Enumerators of later headers than those of CUDA 12.0.
-constexpr int no_place = 0, host = 2, host_numa = 3; // CU_MEM_LOCATION_TYPE_NONE and so on
-constexpr int managed_type = 2;                      // CU_MEM_ALLOCATION_TYPE_MANAGED
+constexpr int managed_type = 2; // CU_MEM_ALLOCATION_TYPE_MANAGED, since CUDA 13.0
 
 /// The simulated computer has one NUMA node. The place of the host needs no number.
-bool is_place(const CUmemLocation& place, int devices) {
-  const int type = place.type;
-  if (type == CU_MEM_LOCATION_TYPE_DEVICE) return place.id >= 0 && place.id < devices;
-  return type == host || (type == host_numa && place.id == 0);
+bool is_place(const CUmemLocation& where, int devices) {
+  if (where.type == CU_MEM_LOCATION_TYPE_DEVICE) return where.id >= 0 && where.id < devices;
+  return where.type == place::host || (where.type == place::host_numa && where.id == 0);
 }
 
 /// Whether other processes can be given the pool.
 bool is_exportable(const CUmemPoolProps& properties) {
-  const int type = properties.location.type, handles = properties.handleTypes;
+  const CUmemLocationType type = properties.location.type;
+  const int handles = properties.handleTypes;
   if (handles == CU_MEM_HANDLE_TYPE_NONE) return false;
-  refuse_if(handles != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || type == host, CUDA_ERROR_INVALID_VALUE);
+  refuse_if(handles != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || type == place::host,
+            CUDA_ERROR_INVALID_VALUE);
   return true;
 }
 
 void check_managed_pool(const CUmemPoolProps& properties, int devices) {
-  const CUmemLocation& place = properties.location;
+  const CUmemLocation& where = properties.location;
   refuse_if(properties.handleTypes == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, CUDA_ERROR_INVALID_VALUE);
-  const bool known =
-      static_cast<int>(place.type) == no_place ? place.id == 0 || place.id == -1 : is_place(place, devices);
+  const bool known = where.type == place::none ? where.id == 0 || where.id == -1 : is_place(where, devices);
   if (!known || properties.handleTypes != CU_MEM_HANDLE_TYPE_NONE)
     not_modelled("a pool of managed memory with this place and type of handle");
 }
@@ -119,17 +119,17 @@ CUresult Api::cuMemPoolCreate(CUmemoryPool* out, const CUmemPoolProps* propertie
   unsafe_call();
   refuse_if(out == nullptr || properties == nullptr || properties->reserved[0] != 0,
             CUDA_ERROR_INVALID_VALUE);
-  const CUmemLocation& place = properties->location;
+  const CUmemLocation& where = properties->location;
   int device = MemoryPool::managed;
   bool exportable = false;
   if (static_cast<int>(properties->allocType) == managed_type) {
     check_managed_pool(*properties, computer_.options.devices);
   } else {
     refuse_if(properties->allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
-                  !is_place(place, computer_.options.devices),
+                  !is_place(where, computer_.options.devices),
               CUDA_ERROR_INVALID_VALUE);
     exportable = is_exportable(*properties);
-    device = place.type == CU_MEM_LOCATION_TYPE_DEVICE ? place.id : MemoryPool::of_the_host;
+    device = where.type == CU_MEM_LOCATION_TYPE_DEVICE ? where.id : MemoryPool::of_the_host;
   }
   const auto made = new_pool(device);
   made->exportable = exportable;
@@ -235,7 +235,7 @@ CUresult Api::allocate_on(CUdeviceptr* out, std::size_t bytes, CUmemoryPool hand
   }
   if (captured) not_modelled("an allocation in a capture");
   if (from->device < 0) not_modelled("an allocation from a pool of the host or of managed memory");
-  refuse_if(bytes > (std::size_t{16} << 30), CUDA_ERROR_OUT_OF_MEMORY);
+  refuse_if(bytes > all_memory, CUDA_ERROR_OUT_OF_MEMORY);
   if (computer_.scheduler.unfinished().empty()) process_.dropped.clear();
   Allocation allocation;
   allocation.bytes = bytes;

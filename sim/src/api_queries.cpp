@@ -199,9 +199,81 @@ void put(void* data, Value value) {
 
 } // namespace
 
+/// Of memory that is mapped. It has no context, and its range is the reserved one. Attributes that depend on
+/// how the memory can be shared were not measured for memory that can be.
+bool Api::mapped_attribute(void* data, CUpointer_attribute attribute, const Allocation& of, CUdeviceptr at) {
+  const Mapping& mapping = *of.mapping;
+  const AddressRange& range = *range_of(of.address);
+  const auto& stack = thread().contexts;
+  switch (static_cast<int>(attribute)) {
+  case CU_POINTER_ATTRIBUTE_CONTEXT:
+  case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+    put(data, static_cast<void*>(nullptr));
+    return true;
+  case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+    put(data, int{CU_MEMORYTYPE_DEVICE});
+    return true;
+  case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+    refuse_if(stack.empty(), CUDA_ERROR_INVALID_CONTEXT);
+    put(data, at);
+    return mapping.allows(CU_MEM_ACCESS_FLAGS_PROT_READ);
+  case CU_POINTER_ATTRIBUTE_HOST_POINTER:
+    put(data, CUdeviceptr{0});
+    return false;
+  case CU_POINTER_ATTRIBUTE_P2P_TOKENS:
+    return true;
+  case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+  case CU_POINTER_ATTRIBUTE_MAPPED:
+    put(data, 1);
+    return true;
+  case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+    put(data, of.number);
+    return true;
+  case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+    put(data, of.device());
+    return true;
+  case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+    put(data, CUdeviceptr{range.address()});
+    return true;
+  case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+    put(data, range.bytes());
+    return true;
+  case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+    if (mapping.memory->properties.requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE)
+      not_modelled("the types of handles of memory that is mapped");
+    put(data, 0ull);
+    return true;
+  case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+    if (mapping.memory->properties.allocFlags.gpuDirectRDMACapable != 0)
+      not_modelled("whether mapped memory can be used by GPUDirect RDMA");
+    put(data, 0);
+    return true;
+  case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+  case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+  case 21: // CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE
+    put(data, 0);
+    return true;
+  case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
+    put(data, stack.empty() ? 0u : mapping.access_of(stack.back()->device));
+    return true;
+  case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+    put(data, of.bytes);
+    return true;
+  case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
+    put(data, CUdeviceptr{of.address});
+    return true;
+  case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
+    put(data, mapping.memory->number);
+    return true;
+  default:
+    return false;
+  }
+}
+
 /// Writes the attribute. If the memory has no such value, writes what the list form gives and returns false.
 bool Api::pointer_attribute(void* data, CUpointer_attribute attribute, const Allocation* of, CUdeviceptr at) {
   const bool known = of != nullptr;
+  if (known && of->mapping) return mapped_attribute(data, attribute, *of, at);
   const bool plain_device = known && !of->host && !of->managed && !of->pool;
   constexpr std::size_t page = 2 << 20;
   switch (static_cast<int>(attribute)) {
@@ -227,13 +299,18 @@ bool Api::pointer_attribute(void* data, CUpointer_attribute attribute, const All
     put(data, known && of->managed ? 1 : 0);
     return known;
   case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-    put(data, known ? of->home.context->device : -2);
+    put(data, known ? of->device() : -2);
     return known;
   case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
     put(data, known ? CUdeviceptr{of->address} : CUdeviceptr{0});
     return known;
   case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-    if (known) put(data, of->bytes);
+    if (known) {
+      put(data, of->bytes);
+    } else if (const AddressRange* const range = range_of(static_cast<std::uintptr_t>(at));
+               range != nullptr) {
+      put(data, range->bytes());
+    }
     return known;
   case CU_POINTER_ATTRIBUTE_MAPPED:
     put(data, known ? 1 : 0);
@@ -290,7 +367,8 @@ CUresult Api::cuPointerGetAttributes(unsigned count, CUpointer_attribute* attrib
 
 CUresult Api::cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* bytes, CUdeviceptr at) {
   current_context();
-  const Allocation* const of = allocation_of(static_cast<std::uintptr_t>(at));
+  const Allocation* of = allocation_of(static_cast<std::uintptr_t>(at));
+  if (of != nullptr && of->mapping && !of->mapping->allows(CU_MEM_ACCESS_FLAGS_PROT_READ)) of = nullptr;
   if (base != nullptr) *base = of == nullptr ? 0 : of->address;
   if (bytes != nullptr) *bytes = of == nullptr ? 0 : of->bytes;
   refuse_if(of == nullptr && (base != nullptr || bytes != nullptr), CUDA_ERROR_NOT_FOUND);
@@ -303,6 +381,7 @@ CUresult Api::cuPointerSetAttribute(const void* value, CUpointer_attribute attri
   refuse_if(attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, CUDA_ERROR_INVALID_VALUE);
   const auto* const of = allocation_of(static_cast<std::uintptr_t>(at));
   refuse_if(of == nullptr, CUDA_ERROR_INVALID_VALUE);
+  refuse_if(of->mapping.has_value(), CUDA_ERROR_NOT_SUPPORTED);
   std::memcpy(&process_.allocations.at(of->address).synchronous, value, sizeof(int));
   return CUDA_SUCCESS;
 }

@@ -242,6 +242,7 @@ HandleCounts live_handles(int process) {
     case Kind::green_context:
     case Kind::description:
     case Kind::memory_pool:
+    case Kind::physical_memory:
     case Kind::library:
     case Kind::kernel:
     case Kind::link:
@@ -249,7 +250,7 @@ HandleCounts live_handles(int process) {
     }
   });
   for (auto& [address, allocation] : asked.allocations)
-    counts.allocations += allocation.home.alive();
+    counts.allocations += allocation.mapping || allocation.home.alive();
   return counts;
 }
 

@@ -3,11 +3,15 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 
 namespace cuevent::sim {
 
 /// Where the device announces what the simulator does not model.
 inline constexpr int none = 0;
+
+/// The memory of every simulated device.
+inline constexpr std::size_t all_memory = std::size_t{16} << 30;
 
 /// By number, from 1 on: an NVIDIA H100 80GB HBM3 with driver 580.159.04 (CUDA 13.0), read on 2026-11-24.
 inline constexpr std::array device_attributes{
@@ -22,7 +26,7 @@ inline constexpr std::array device_attributes{
     65000, 2097120, 32768, 32768, 9, 0, 32768, 1, 1, 1, // 71 to 80
     233472, 65536, 1, 0, 0, 0, 2, 0, 1, 1, // 81 to 90
     1, 0, 0, 0, none, none, 232448, 0, 1, 0, // 91 to 100
-    0, none, none, 0, 0, 32, none, 32768000, 134217728, none, // 101 to 110
+    0, 1, 1, 0, 0, 32, 1, 32768000, 134217728, none, // 101 to 110
     1024, none, none, none, 1, none, none, 100, none, none, // 111 to 120
     none, 1, 1, none, 1, 4, none, none, 1, 0, // 121 to 130
     -1, 0, 0, 0, 0, 0, 0, 0, 590352606, 381751518, // 131 to 140

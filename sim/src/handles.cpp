@@ -49,6 +49,8 @@ const char* name_of(Kind kind) {
     return "resource description";
   case Kind::memory_pool:
     return "memory pool";
+  case Kind::physical_memory:
+    return "physical memory";
   case Kind::library:
     return "library";
   case Kind::kernel:

@@ -21,6 +21,7 @@ enum class Kind {
   green_context,
   description,
   memory_pool,
+  physical_memory,
   library,
   kernel,
   link

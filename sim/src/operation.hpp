@@ -46,9 +46,12 @@ inline constexpr std::size_t places_of_a_notification = 18;
 /// data.
 struct Work {
   CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
-  std::string text;                ///< for the wait-for graph
-  Time duration = 0;               ///< or `never`: runs until the work is ended
-  std::function<void()> effect;    ///< the effect on memory, at the end of the work
+  std::string text;             ///< for the wait-for graph
+  Time duration = 0;            ///< or `never`: runs until the work is ended
+  std::function<void()> effect; ///< the effect on memory, at the end of the work
+  /// Whether its memory has been unmapped. Then it ends with CUDA_ERROR_LAUNCH_FAILED, as a fill was measured
+  /// to. Copies and stores of values are not measured: virtual.unmapped_copy
+  std::function<bool()> gone;
   std::function<bool()> condition; ///< the work may start once this returns true
   CUhostFn function = nullptr;     ///< a host function ends when it returns
   void* data = nullptr;

@@ -2,10 +2,12 @@
 #pragma once
 
 #include "context.hpp"
+#include "virtual_memory.hpp"
 
 #include <cstddef>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -14,6 +16,9 @@ namespace cuevent::sim {
 
 struct Capture;
 struct MemoryPool;
+
+/// Fresh memory is not zero, so that no program depends on zeros.
+inline constexpr int fresh = 0xa5;
 
 struct Allocation {
   std::uintptr_t address = 0;
@@ -27,7 +32,10 @@ struct Allocation {
   Birthplace home;
   std::unique_ptr<std::byte[]> memory; ///< null for memory of the program that is registered
   std::shared_ptr<MemoryPool> pool;    ///< null for memory that no stream allocated
+  std::optional<Mapping> mapping;      ///< of virtual memory, which has no context
   unsigned long long number = 0;
+
+  int device() const { return mapping ? mapping->memory->properties.location.id : home.context->device; }
 };
 
 /// The state of a thread in one process.
@@ -63,6 +71,8 @@ struct Process {
   std::unordered_map<ThreadId, ThreadState> threads;
   std::map<std::uintptr_t, Allocation> allocations; ///< by address
   unsigned long long allocations_made = 0;
+  std::map<std::uintptr_t, AddressRange> ranges;                ///< that were reserved, by address
+  std::vector<std::shared_ptr<PhysicalMemory>> physical_memory; ///< that was made here
   struct Pools {
     std::shared_ptr<MemoryPool> standard, current, managed;
   };
@@ -72,5 +82,9 @@ struct Process {
 
   void deinitialize() { deinitialized = unusual = true; }
 };
+
+/// Whether an allocation, or mappings without a gap, have all these bytes and allow this use.
+bool is_allocated(const Process&, std::uintptr_t address, std::size_t bytes,
+                  unsigned access = CU_MEM_ACCESS_FLAGS_PROT_READ);
 
 } // namespace cuevent::sim

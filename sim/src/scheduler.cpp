@@ -123,8 +123,9 @@ void Scheduler::finish(Operation& operation, Time when) {
 void Scheduler::complete(Operation& operation, Time when) {
   const auto keep = unfinished_.at(operation.number);
   operation.ended = when;
-  if (operation.work.effect) operation.work.effect();
-  const CUresult fault = operation.work.fault;
+  const bool gone = operation.work.gone && operation.work.gone();
+  if (operation.work.effect && !gone) operation.work.effect();
+  const CUresult fault = gone ? CUDA_ERROR_LAUNCH_FAILED : operation.work.fault;
   Process* const process = operation.stream->home.context->process;
   forget(operation);
   if (fault != CUDA_SUCCESS) {

@@ -40,11 +40,10 @@ int main(void) {
 
   /* A program may link a function that is not modelled, as long as it does not call the function. */
   {
-    CUresult (*linked)(CUmemGenericAllocationHandle*, size_t, const CUmemAllocationProp*,
-                       unsigned long long) = cuMemCreate;
+    CUresult (*linked)(CUexternalMemory*, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC*) = cuImportExternalMemory;
     void* found = NULL;
     CUdriverProcAddressQueryResult status;
-    CHECK(cuGetProcAddress("cuMemCreate", &found, 12000, CU_GET_PROC_ADDRESS_DEFAULT, &status));
+    CHECK(cuGetProcAddress("cuImportExternalMemory", &found, 12000, CU_GET_PROC_ADDRESS_DEFAULT, &status));
     if (memcmp(&found, &linked, sizeof found) != 0) return 1;
   }
   CHECK(cuInit(0));

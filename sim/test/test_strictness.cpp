@@ -208,11 +208,11 @@ TEST_CASE("calling a function that is not modelled ends the program and names it
   const Death death = death_of([] {
     Fixture f;
     void* found = nullptr;
-    sim::get_proc_address("cuMemCreate", &found, 11020, 0, nullptr);
+    sim::get_proc_address("cuImportExternalMemory", &found, 11020, 0, nullptr);
     reinterpret_cast<CUresult (*)()>(found)();
   });
   CHECK(death.aborted);
-  CHECK(death.says("cuMemCreate: not modelled"));
+  CHECK(death.says("cuImportExternalMemory: not modelled"));
 }
 
 TEST_CASE("a call that is not modelled can be refused, and each name is said once") {
@@ -222,7 +222,8 @@ TEST_CASE("a call that is not modelled can be refused, and each name is said onc
     };
     for (const int devices : {1, 2, 2}) {
       Fixture f({.devices = devices, .unmodelled = sim::Unmodelled::error});
-      const auto create = f.cu.find<CUresult (*)()>("cuMemCreate", 11020); // the simulator's own type
+      // As the simulator's own type.
+      const auto create = f.cu.find<CUresult (*)()>("cuImportExternalMemory", 11020);
       const auto attribute = f.cu.find<PFN_cuDeviceGetP2PAttribute_v8000>("cuDeviceGetP2PAttribute", 8000);
       int value = 7;
       expect(create(), CUDA_ERROR_NOT_SUPPORTED);
@@ -231,15 +232,15 @@ TEST_CASE("a call that is not modelled can be refused, and each name is said onc
              devices == 1 ? CUDA_ERROR_INVALID_DEVICE : CUDA_ERROR_NOT_SUPPORTED);
       if (value != 7) std::abort();
       const auto names = sim::take_unmodelled(); // also those that were said before
-      if (names.size() != (devices == 1 ? 1 : 2) || names.back() != "cuMemCreate") std::abort();
+      if (names.size() != (devices == 1 ? 1 : 2) || names.back() != "cuImportExternalMemory") std::abort();
       if (!sim::take_unmodelled().empty()) std::abort();
     }
   });
   CHECK_FALSE(death.aborted);
-  CHECK(death.says("cuMemCreate: not modelled"));
+  CHECK(death.says("cuImportExternalMemory: not modelled"));
   CHECK(death.says("cuDeviceGetP2PAttribute: not modelled"));
   CHECK(death.says("attributes of two devices"));
-  for (const char* name : {"cuMemCreate", "cuDeviceGetP2PAttribute"})
+  for (const char* name : {"cuImportExternalMemory", "cuDeviceGetP2PAttribute"})
     CHECK(death.report.find(name) == death.report.rfind(name));
 }
 

@@ -113,18 +113,18 @@ TEST_CASE("a function that is not modelled is found, and aborts with its name an
   sim::Machine machine;
   void *create = nullptr, *plain = nullptr, *per_thread = nullptr;
   CUdriverProcAddressQueryResult status{};
-  OK(sim::get_proc_address("cuMemCreate", &create, 12000, 0, &status));
+  OK(sim::get_proc_address("cuImportExternalMemory", &create, 12000, 0, &status));
   CHECK(status == CU_GET_PROC_ADDRESS_SUCCESS);
   REQUIRE(create != nullptr);
   const Death death = death_of([&] { reinterpret_cast<CUresult (*)()>(create)(); });
   CHECK(death.aborted);
-  CHECK(death.says("cuMemCreate: not modelled"));
+  CHECK(death.says("cuImportExternalMemory: not modelled"));
   CHECK(death.says("modelled.txt"));
 #if __has_include(<execinfo.h>)
   CHECK(death.says("called from:"));
   CHECK(death.says("[0x"));
 #endif
-  OK(sim::get_proc_address("cuMemCreate", &create, 5000, 0, &status));
+  OK(sim::get_proc_address("cuImportExternalMemory", &create, 5000, 0, &status));
   CHECK(status == CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT);
   CHECK(create == nullptr);
   OK(sim::get_proc_address("cuMemMapArrayAsync", &plain, 12000, 0, nullptr));
@@ -156,7 +156,7 @@ TEST_CASE("functions that are not modelled can be missing") {
   sim::Machine machine(options);
   void* found = nullptr;
   CUdriverProcAddressQueryResult status{};
-  OK(sim::get_proc_address("cuMemCreate", &found, 12000, 0, &status));
+  OK(sim::get_proc_address("cuImportExternalMemory", &found, 12000, 0, &status));
   CHECK(status == CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
   CHECK(found == nullptr);
   OK(sim::get_proc_address("cuEventRecord", &found, 12000, 0, &status));

@@ -212,9 +212,9 @@ inline std::vector<CUcontext> context_stack(int process = 0) {
 unsigned long long calls(int process = 0);
 
 /// The functions called since the last time that are not modelled, as a whole or with the arguments of the
-/// call: "cuMemCreate", "cuDeviceGetP2PAttribute: attributes of two devices". Each once, in the order of
-/// names. There are some only with Unmodelled::error. A test after which there are any has not tested these
-/// calls.
+/// call: "cuImportExternalMemory", "cuDeviceGetP2PAttribute: attributes of two devices". Each once, in the
+/// order of names. There are some only with Unmodelled::error. A test after which there are any has not
+/// tested these calls.
 std::vector<std::string> take_unmodelled();
 
 } // namespace cuevent::sim

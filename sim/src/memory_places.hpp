@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: MIT
+// Where memory is: enumerators of later headers than those of CUDA 12.0.
+#pragma once
+
+#include "cuda_headers.hpp"
+
+namespace cuevent::sim::place {
+
+inline constexpr auto none = static_cast<CUmemLocationType>(0);      // CU_MEM_LOCATION_TYPE_NONE
+inline constexpr auto host = static_cast<CUmemLocationType>(2);      // CU_MEM_LOCATION_TYPE_HOST
+inline constexpr auto host_numa = static_cast<CUmemLocationType>(3); // CU_MEM_LOCATION_TYPE_HOST_NUMA
+
+} // namespace cuevent::sim::place

@@ -140,6 +140,7 @@ private:
   // Memory
   std::uintptr_t add(Allocation);
   static bool pointer_attribute(void*, CUpointer_attribute, const Allocation*, CUdeviceptr);
+  const Allocation* allocation_before(std::uintptr_t address) const;
   const Allocation* allocation_of(std::uintptr_t address) const; ///< null if the memory is not allocated
   const Context* home_of(const void*) const; ///< null for memory of a pool or of the program
   bool pooled(const void*) const;
@@ -237,6 +238,17 @@ private:
   Process::Pools& pools_of(const CUmemLocation*);
   CUresult allocate_on(CUdeviceptr*, std::size_t bytes, CUmemoryPool, CUstream, bool from_current);
 
+  // Memory that graphs allocate
+  std::shared_ptr<GraphMemory> graph_memory_at(std::uintptr_t address) const;
+  Work allocation_node_work(const CUDA_MEM_ALLOC_NODE_PARAMS&, const Graph&, const Birthplace&);
+  Work free_node_work(CUdeviceptr, const Graph&, const std::vector<Node*>& after);
+  CUdeviceptr capture_allocation(Stream&, std::size_t bytes, const MemoryPool& from);
+  void capture_free(Stream&, CUdeviceptr);
+  bool is_allocated(const GraphMemory&) const;
+  void launch_memory(const Exec&);
+  std::shared_ptr<MemoryPool> pool_of_graphs(int device);
+  MemoryPool& counted_pool_of_graphs(int device);
+
   // Graphs
   CUresult add_node(CUgraphNode*, CUgraph, const CUgraphNode* after, std::size_t count, Work);
   CUresult set_node_event(Work&, CUevent);
@@ -263,6 +275,7 @@ private:
   Computer::Lock& lock_;
   Process& process_;
   bool per_thread_default_;
+  bool builds_node_ = false; ///< the call may name memory that a graph will allocate
 };
 
 template <class T>

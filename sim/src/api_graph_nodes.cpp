@@ -61,6 +61,7 @@ CUresult Api::cuGraphExecChildGraphNodeSetParams(CUgraphExec exec_handle, CUgrap
 Work Api::copy_node_work(const CUDA_MEMCPY3D* parameters, CUcontext in) {
   refuse_if(parameters == nullptr, CUDA_ERROR_INVALID_VALUE);
   if (in != nullptr) context(in);
+  builds_node_ = true;
   const Box box = checked(*parameters);
   refuse_if(box.bytes() == 0, CUDA_ERROR_INVALID_VALUE);
   Work work = box_work(box);
@@ -109,6 +110,7 @@ CUresult Api::cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node,
 Work Api::fill_node_work(const CUDA_MEMSET_NODE_PARAMS* parameters, CUcontext in) {
   refuse_if(parameters == nullptr, CUDA_ERROR_INVALID_VALUE);
   const auto named = in != nullptr ? context(in) : nullptr;
+  builds_node_ = true;
   Work work = fill_work(*parameters);
   refuse_if(!work.effect, CUDA_ERROR_INVALID_VALUE); // nothing to fill
   auto kept = std::make_shared<NodeParameters>();
@@ -335,6 +337,17 @@ Work Api::node_work(const CUgraphNodeParams* parameters) {
 CUresult Api::cuGraphAddNode_v2(CUgraphNode* out, CUgraph into, const CUgraphNode* after,
                                 const CUgraphEdgeData* edges, size_t count, CUgraphNodeParams* parameters) {
   if (edges != nullptr) not_modelled("edge data");
+  refuse_if(parameters == nullptr, CUDA_ERROR_INVALID_VALUE);
+  if (parameters->type == CU_GRAPH_NODE_TYPE_MEM_FREE)
+    return cuGraphAddMemFreeNode(out, into, after, count, parameters->free.dptr);
+  if (parameters->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) {
+    const auto& from = parameters->alloc;
+    CUDA_MEM_ALLOC_NODE_PARAMS allocation{from.poolProps, from.accessDescs, from.accessDescCount,
+                                          from.bytesize, 0};
+    cuGraphAddMemAllocNode(out, into, after, count, &allocation);
+    parameters->alloc.dptr = allocation.dptr;
+    return CUDA_SUCCESS;
+  }
   return add_node(out, into, after, count, node_work(parameters));
 }
 #endif

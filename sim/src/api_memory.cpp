@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "api.hpp"
+#include "graph_memory.hpp"
 #include "memory_pool.hpp"
 
 #include <algorithm>
@@ -16,11 +17,17 @@ std::uintptr_t number(const void* pointer) { return reinterpret_cast<std::uintpt
 
 } // namespace
 
-const Allocation* Api::allocation_of(std::uintptr_t address) const {
+/// The one that begins at or before the address, and perhaps ends before it. Null if there is none.
+const Allocation* Api::allocation_before(std::uintptr_t address) const {
+  if (builds_node_)
+    if (const auto memory = graph_memory_at(address)) return &memory->named; // its node keeps it
   const auto next = process_.allocations.upper_bound(address);
-  if (next == process_.allocations.begin()) return nullptr;
-  const auto& [begin, allocation] = *std::prev(next);
-  return address - begin < allocation.bytes ? &allocation : nullptr;
+  return next == process_.allocations.begin() ? nullptr : &std::prev(next)->second;
+}
+
+const Allocation* Api::allocation_of(std::uintptr_t address) const {
+  const Allocation* const found = allocation_before(address);
+  return found != nullptr && address - found->address < found->bytes ? found : nullptr;
 }
 
 const Context* Api::home_of(const void* pointer) const {
@@ -34,19 +41,16 @@ bool Api::pooled(const void* pointer) const {
 }
 
 std::byte* Api::reachable(std::uintptr_t address, std::size_t bytes) {
-  auto next = process_.allocations.upper_bound(address);
-  refuse_if(next == process_.allocations.begin(), CUDA_ERROR_INVALID_VALUE);
-  auto& [begin, allocation] = *std::prev(next);
-  refuse_if(address - begin > allocation.bytes || bytes > allocation.bytes - (address - begin),
-            CUDA_ERROR_INVALID_VALUE);
+  const Allocation* const of = allocation_before(address);
+  refuse_if(of == nullptr, CUDA_ERROR_INVALID_VALUE);
+  const std::size_t offset = address - of->address;
+  refuse_if(offset > of->bytes || bytes > of->bytes - offset, CUDA_ERROR_INVALID_VALUE);
   return reinterpret_cast<std::byte*>(address);
 }
 
 bool Api::pinned(const void* pointer, std::size_t bytes) const {
-  auto next = process_.allocations.upper_bound(number(pointer));
-  if (next == process_.allocations.begin()) return false;
-  auto& [begin, allocation] = *std::prev(next);
-  return number(pointer) - begin + bytes <= allocation.bytes;
+  const Allocation* const of = allocation_before(number(pointer));
+  return of != nullptr && number(pointer) - of->address + bytes <= of->bytes;
 }
 
 std::uintptr_t Api::add(Allocation allocation) {
@@ -78,10 +82,12 @@ CUresult Api::deallocate(std::uintptr_t address, bool host) {
   unsafe_call();
   if (address == 0) return CUDA_SUCCESS;
   auto found = process_.allocations.find(address);
-  refuse_if(found == process_.allocations.end() || found->second.host != host || !found->second.memory ||
-                found->second.variable,
+  refuse_if(found == process_.allocations.end() || found->second.host != host ||
+                (!found->second.memory && !found->second.of_graph) || found->second.variable,
             CUDA_ERROR_INVALID_VALUE);
-  if (found->second.pool) { // waits for nothing
+  if (found->second.of_graph) { // pending work may use it, which is an error that no device reports
+    process_.dropped.push_back(found->second.of_graph);
+  } else if (found->second.pool) { // waits for nothing
     give_back(process_, found->second);
   } else {
     end_of_allocation(found->second);

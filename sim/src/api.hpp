@@ -167,6 +167,7 @@ private:
                                        const std::shared_ptr<Context>& in = nullptr);
   Work kernel_work(const Function&) const;
   void launch(const Function&, const std::shared_ptr<Stream>&);
+  void capture_launch(const Function&, const std::shared_ptr<Stream>&, const CUDA_KERNEL_NODE_PARAMS&);
   /// Of the current context, for launches as before CUDA 4.0.
   std::shared_ptr<Function> function_here(CUfunction);
   CUresult set_parameter(CUfunction, int offset);
@@ -260,6 +261,10 @@ private:
   Work copy_node_work(const CUDA_MEMCPY3D*, CUcontext);
   Work fill_node_work(const CUDA_MEMSET_NODE_PARAMS*, CUcontext);
   Work kernel_node_work(const CUDA_KERNEL_NODE_PARAMS*);
+  static std::shared_ptr<const NodeParameters> kept_parameters(const CUDA_KERNEL_NODE_PARAMS&,
+                                                               const Function&);
+  static std::shared_ptr<const NodeParameters> captured_parameters(const CUDA_KERNEL_NODE_PARAMS&,
+                                                                   const Function&);
   Exec::Step& step(CUgraphExec, CUgraphNode, const char* reason_if_gone = nullptr);
 #if CUDA_VERSION >= 12020
   Work node_work(const CUgraphNodeParams*);

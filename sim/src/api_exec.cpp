@@ -105,12 +105,17 @@ CUresult Api::cuGraphInstantiateWithFlags(CUgraphExec* exec, CUgraph graph, unsi
   return instantiate(exec, graph, flags);
 }
 
+/// Not measured: graph.instantiate_with_parameters. A cycle is not told from other errors.
 CUresult Api::cuGraphInstantiateWithParams(CUgraphExec* exec, CUgraph graph,
                                            CUDA_GRAPH_INSTANTIATE_PARAMS* parameters) {
   refuse_if(parameters == nullptr, CUDA_ERROR_INVALID_VALUE);
-  const CUresult result = instantiate(exec, graph, parameters->flags);
-  parameters->result_out = CUDA_GRAPH_INSTANTIATE_SUCCESS;
+  constexpr cuuint64_t upload = CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD; // which an exec does not keep
+  if ((parameters->flags & upload) != 0 && stream(parameters->hUploadStream)->capture)
+    not_modelled("an upload while the stream is capturing");
   parameters->hErrNode_out = nullptr;
+  parameters->result_out = CUDA_GRAPH_INSTANTIATE_ERROR; // unless the next call returns
+  const CUresult result = instantiate(exec, graph, parameters->flags & ~upload);
+  parameters->result_out = CUDA_GRAPH_INSTANTIATE_SUCCESS;
   return result;
 }
 

@@ -111,7 +111,8 @@ CUresult Api::cuGraphAddMemAllocNode(CUgraphNode* out, CUgraph into, const CUgra
   refuse_if(parameters == nullptr, CUDA_ERROR_INVALID_VALUE);
   const auto home = current_context();
   const CUmemPoolProps& place = parameters->poolProps;
-  refuse_if(place.allocType != CU_MEM_ALLOCATION_TYPE_PINNED || place.handleTypes != CU_MEM_HANDLE_TYPE_NONE ||
+  refuse_if(place.allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
+                place.handleTypes != CU_MEM_HANDLE_TYPE_NONE ||
                 (parameters->accessDescs == nullptr && parameters->accessDescCount != 0),
             CUDA_ERROR_INVALID_VALUE);
   if (place.location.type != CU_MEM_LOCATION_TYPE_DEVICE) not_modelled("an allocation node of the host");
@@ -182,8 +183,8 @@ bool Api::is_allocated(const GraphMemory& memory) const {
   return found != process_.allocations.end() && found->second.of_graph.get() == &memory;
 }
 
-/// What a launch allocates counts as allocated from the call on, and what it frees is gone. A launch is refused
-/// while memory of an earlier one is not freed, unless the exec frees it by itself.
+/// What a launch allocates counts as allocated from the call on, and what it frees is gone. A launch is
+/// refused while memory of an earlier one is not freed, unless the exec frees it by itself.
 void Api::launch_memory(const Exec& launched) {
   std::map<std::shared_ptr<GraphMemory>, bool> after; ///< whether it is allocated when the launch is over
   for (const Exec::Step& step : launched.body->steps) {

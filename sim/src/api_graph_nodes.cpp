@@ -161,6 +161,34 @@ CUresult Api::cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node,
 // Kernels
 
 /// The arguments are copied at once, as a device does. Those of a binary kernel are not known.
+std::shared_ptr<const NodeParameters> Api::kept_parameters(const CUDA_KERNEL_NODE_PARAMS& parameters,
+                                                           const Function& function) {
+  auto kept = std::make_shared<NodeParameters>();
+  kept->kernel = parameters;
+  kept->kernel.func = as<CUfunction>(function);
+  kept->kernel.ctx = as<CUcontext>(*function.module->home.context);
+  if (parameters.kernelParams != nullptr) {
+    const auto& wanted = code_of(function).parameters;
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      const auto* const from = static_cast<const std::byte*>(parameters.kernelParams[i]);
+      kept->arguments.emplace_back(from, from + wanted[i].size);
+    }
+  }
+  for (auto& argument : kept->arguments)
+    kept->pointers.push_back(argument.data());
+  kept->kernel.kernelParams = kept->pointers.empty() ? nullptr : kept->pointers.data();
+  return kept;
+}
+
+/// What the node of a captured launch tells. Null if nobody measured that: for arguments in one buffer, and
+/// for those of a binary kernel. Not measured: nodes.captured_kernels.
+std::shared_ptr<const NodeParameters> Api::captured_parameters(const CUDA_KERNEL_NODE_PARAMS& launch,
+                                                               const Function& function) {
+  if (launch.extra != nullptr || (launch.kernelParams != nullptr && function.module->code->binary))
+    return nullptr;
+  return kept_parameters(launch, function);
+}
+
 Work Api::kernel_node_work(const CUDA_KERNEL_NODE_PARAMS* parameters) {
   refuse_if(parameters == nullptr, CUDA_ERROR_INVALID_VALUE);
   const bool by_kernel = parameters->func == nullptr && parameters->kern != nullptr;
@@ -169,25 +197,13 @@ Work Api::kernel_node_work(const CUDA_KERNEL_NODE_PARAMS* parameters) {
   const auto function = launchable(handle, {parameters->gridDimX, parameters->gridDimY, parameters->gridDimZ},
                                    {parameters->blockDimX, parameters->blockDimY, parameters->blockDimZ},
                                    parameters->sharedMemBytes);
-  auto kept = std::make_shared<NodeParameters>();
-  kept->kernel = *parameters;
-  kept->kernel.func = as<CUfunction>(*function);
-  kept->kernel.ctx = as<CUcontext>(*function->module->home.context);
-  const auto& wanted = code_of(*function).parameters;
-  refuse_if(!wanted.empty() && parameters->kernelParams == nullptr && parameters->extra == nullptr,
+  refuse_if(!code_of(*function).parameters.empty() && parameters->kernelParams == nullptr &&
+                parameters->extra == nullptr,
             CUDA_ERROR_INVALID_VALUE);
-  if (parameters->kernelParams != nullptr)
-    for (std::size_t i = 0; i < wanted.size(); ++i) {
-      const auto* const from = static_cast<const std::byte*>(parameters->kernelParams[i]);
-      kept->arguments.emplace_back(from, from + wanted[i].size);
-    }
-  for (auto& argument : kept->arguments)
-    kept->pointers.push_back(argument.data());
-  kept->kernel.kernelParams = kept->pointers.empty() ? nullptr : kept->pointers.data();
   Work work;
   work.type = CU_GRAPH_NODE_TYPE_KERNEL;
   work.text = function->name;
-  work.parameters = std::move(kept);
+  work.parameters = kept_parameters(*parameters, *function);
   return work;
 }
 

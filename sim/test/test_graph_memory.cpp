@@ -51,7 +51,8 @@ struct MemoryFixture : Fixture {
 
 } // namespace
 
-TEST_CASE_METHOD(MemoryFixture, "other calls use what a launch has allocated, until it is freed", "[graph_memory]") {
+TEST_CASE_METHOD(MemoryFixture, "other calls use what a launch has allocated, until it is freed",
+                 "[graph_memory]") {
   CUdeviceptr words = 0;
   const CUgraph graph = capture_words(words, 1000);
   const CUgraphExec exec = exec_of(graph);
@@ -72,7 +73,8 @@ TEST_CASE_METHOD(MemoryFixture, "other calls use what a launch has allocated, un
   OK(cu.stream_synchronize(stream));
 }
 
-TEST_CASE_METHOD(MemoryFixture, "memory that a launch has left lives on without its exec and graph", "[graph_memory]") {
+TEST_CASE_METHOD(MemoryFixture, "memory that a launch has left lives on without its exec and graph",
+                 "[graph_memory]") {
   CUdeviceptr words = 0;
   const CUgraph graph = capture_words(words, 1000);
   const CUgraphExec exec = exec_of(graph);
@@ -121,7 +123,8 @@ TEST_CASE_METHOD(MemoryFixture, "an exec can free by itself before it is launche
   OK(cu.stream_synchronize(stream));
 }
 
-TEST_CASE_METHOD(MemoryFixture, "a graph with memory nodes has one exec, no clones, and keeps its nodes", "[graph_memory]") {
+TEST_CASE_METHOD(MemoryFixture, "a graph with memory nodes has one exec, no clones, and keeps its nodes",
+                 "[graph_memory]") {
   CUdeviceptr words = 0;
   const CUgraph graph = capture_words(words, 10);
   CUgraph other = nullptr;

@@ -534,6 +534,53 @@ void refused_lists(Lab& lab) {
   }
 }
 
+// Each flag, by both functions.
+void instantiate_with_parameters(Lab& lab) {
+  const Api& cu = lab.cu;
+  Stream stream(lab);
+  Graph empty(lab), kernel(lab), host(lab), cycle(lab);
+  CUgraphNode node = nullptr, second = nullptr;
+  CUDA_KERNEL_NODE_PARAMS launch{};
+  launch.func = lab.kernel("step");
+  launch.gridDimX = launch.gridDimY = launch.gridDimZ = 1;
+  launch.blockDimX = launch.blockDimY = launch.blockDimZ = 1;
+  lab.must(cu.GraphAddKernelNode(&node, kernel, nullptr, 0, &launch), "kernel node");
+  CUDA_HOST_NODE_PARAMS function{};
+  function.fn = [](void*) {};
+  lab.must(cu.GraphAddHostNode(&node, host, nullptr, 0, &function), "host node");
+  lab.must(cu.GraphAddEmptyNode(&node, cycle, nullptr, 0), "node");
+  lab.must(cu.GraphAddEmptyNode(&second, cycle, &node, 1), "node");
+  lab.must(cu.GraphAddDependencies(cycle, &second, &node, 1), "edge");
+  const std::pair<const char*, CUgraph> graphs[] = {
+      {"empty", empty}, {"kernel", kernel}, {"host", host}, {"cycle", cycle}};
+  for (const auto& [graph_name, graph] : graphs)
+    for (unsigned long long flags : {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 32}) {
+      const std::string name = std::string(graph_name) + ".flags_" + std::to_string(flags);
+      CUgraphExec exec = nullptr;
+      cuuint64_t kept = 0;
+      lab.is(name, cu.GraphInstantiateWithFlags(&exec, graph, flags));
+      if (exec != nullptr && cu.GraphExecGetFlags(exec, &kept) == CUDA_SUCCESS)
+        lab.shows(name + ".kept", kept);
+      if (exec != nullptr) cu.GraphExecDestroy(exec);
+      exec = nullptr;
+      CUDA_GRAPH_INSTANTIATE_PARAMS parameters{};
+      parameters.flags = flags;
+      parameters.hUploadStream = stream;
+      lab.is(name + ".parameters", cu.GraphInstantiateWithParams(&exec, graph, &parameters));
+      lab.shows(name + ".parameters.result", static_cast<int>(parameters.result_out));
+      lab.shows(name + ".parameters.node", parameters.hErrNode_out != nullptr);
+      if (exec != nullptr && cu.GraphExecGetFlags(exec, &kept) == CUDA_SUCCESS)
+        lab.shows(name + ".parameters.kept", kept);
+      if (exec != nullptr) cu.GraphExecDestroy(exec);
+    }
+  CUgraphExec exec = nullptr;
+  CUDA_GRAPH_INSTANTIATE_PARAMS parameters{};
+  lab.is("nothing", cu.GraphInstantiateWithParams(&exec, kernel, nullptr));
+  lab.is("nowhere", cu.GraphInstantiateWithParams(nullptr, kernel, &parameters));
+  lab.is("no_graph", cu.GraphInstantiateWithParams(&exec, nullptr, &parameters));
+  lab.shows("no_graph.result", static_cast<int>(parameters.result_out));
+}
+
 } // namespace
 
 std::vector<Scenario> graph_scenarios() {
@@ -546,7 +593,8 @@ std::vector<Scenario> graph_scenarios() {
           {"graph.nodes_of_destroyed", nodes_of_destroyed, Place::child},
           {"graph.beside_captured", beside_captured},
           {"graph.edges", edges},
-          {"graph.refused_lists", refused_lists, Place::probe}};
+          {"graph.refused_lists", refused_lists, Place::probe},
+          {"graph.instantiate_with_parameters", instantiate_with_parameters, Place::probe}};
 }
 
 } // namespace transcript

@@ -730,6 +730,44 @@ void fills_of_pools(Lab& lab) {
 }
 #endif
 
+// What a capture makes of launches: arguments by list, in one buffer, and none.
+void captured_kernels(Lab& lab) {
+  const Api& cu = lab.cu;
+  Memory memory(lab);
+  Stream stream(lab);
+  CUfunction const touch = lab.kernel("touch"), step = lab.kernel("step");
+  CUdeviceptr where = memory.device;
+  std::size_t bytes = sizeof where;
+  void* list[] = {&where};
+  void* buffer[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &where, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
+                    CU_LAUNCH_PARAM_END};
+  const auto ask = [&](const std::string& name, CUfunction kernel, void** parameters, void** extra) {
+    CUgraph graph = nullptr;
+    CUgraphNode node = nullptr;
+    std::size_t count = 1;
+    lab.must(cu.StreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED), "begin");
+    lab.is(name, cu.LaunchKernel(kernel, 2, 1, 1, 3, 1, 1, 16, stream, parameters, extra));
+    lab.must(cu.StreamEndCapture(stream, &graph), "end");
+    lab.must(cu.GraphGetNodes(graph, &node, &count), "nodes");
+    CUDA_KERNEL_NODE_PARAMS found{};
+    lab.is(name + ".get", cu.GraphKernelNodeGetParams(node, &found));
+    lab.shows(name + ".get.func", found.func == kernel);
+    lab.shows(name + ".get.kern", found.kern != nullptr);
+    lab.shows(name + ".get.ctx", found.ctx == lab.home);
+    lab.shows(name + ".get.sizes", std::to_string(found.gridDimX) + ", " + std::to_string(found.blockDimX) +
+                                       ", " + std::to_string(found.sharedMemBytes));
+    lab.shows(name + ".get.list", found.kernelParams != nullptr);
+    lab.shows(name + ".get.buffer", found.extra != nullptr);
+    if (found.kernelParams != nullptr)
+      lab.shows(name + ".get.argument", *static_cast<CUdeviceptr*>(found.kernelParams[0]) == where);
+    lab.is(name + ".set", cu.GraphKernelNodeSetParams(node, &found));
+    cu.GraphDestroy(graph);
+  };
+  ask("list", touch, list, nullptr);
+  ask("none", step, nullptr, nullptr);
+  ask("buffer", touch, nullptr, buffer);
+}
+
 } // namespace
 
 std::vector<Scenario> graph_nodes_scenarios() {
@@ -737,6 +775,7 @@ std::vector<Scenario> graph_nodes_scenarios() {
     {"nodes.children", children, Place::child}, {"nodes.updates", updates, Place::child},
         {"nodes.more_updates", more_updates, Place::child}, {"nodes.copies", copies, Place::child},
         {"nodes.fills", fills, Place::child}, {"nodes.kernels", kernels, Place::child},
+        {"nodes.captured_kernels", captured_kernels, Place::probe},
 #if CUDA_VERSION >= 12050
         {"nodes.other_memory", other_memory, Place::child},
         {"nodes.fills_of_pools", fills_of_pools, Place::child},

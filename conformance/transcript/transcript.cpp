@@ -55,6 +55,7 @@ std::vector<Scenario> all_scenarios() {
                            copying_scenarios,
                            libraries_scenarios,
                            graph_nodes_scenarios,
+                           graph_memory_scenarios,
                            stream_calls_scenarios,
                            attach_scenarios,
                            old_launch_scenarios,

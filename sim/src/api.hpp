@@ -146,6 +146,8 @@ private:
   std::uintptr_t add(Allocation);
   bool mapped_attribute(void*, CUpointer_attribute, const Allocation&, CUdeviceptr);
   bool pointer_attribute(void*, CUpointer_attribute, const Allocation*, CUdeviceptr);
+  const Allocation* allocation_before(std::uintptr_t address) const;
+  bool has_bytes(std::uintptr_t address, std::size_t bytes, unsigned access) const;
   const Allocation* allocation_of(std::uintptr_t address) const; ///< null if the memory is not allocated
   const Context* home_of(const void*) const; ///< null for memory of a pool or of the program
   bool pooled(const void*) const;
@@ -178,6 +180,7 @@ private:
                                        const std::shared_ptr<Context>& in = nullptr);
   Work kernel_work(const Function&) const;
   void launch(const Function&, const std::shared_ptr<Stream>&);
+  void capture_launch(const Function&, const std::shared_ptr<Stream>&, const CUDA_KERNEL_NODE_PARAMS&);
   /// Of the current context, for launches as before CUDA 4.0.
   std::shared_ptr<Function> function_here(CUfunction);
   CUresult set_parameter(CUfunction, int offset);
@@ -265,6 +268,17 @@ private:
   Process::Pools& pools_of(const CUmemLocation*);
   CUresult allocate_on(CUdeviceptr*, std::size_t bytes, CUmemoryPool, CUstream, bool from_current);
 
+  // Memory that graphs allocate
+  std::shared_ptr<GraphMemory> graph_memory_at(std::uintptr_t address) const;
+  Work allocation_node_work(const CUDA_MEM_ALLOC_NODE_PARAMS&, const Graph&, const Birthplace&);
+  Work free_node_work(CUdeviceptr, const Graph&, const std::vector<Node*>& after);
+  CUdeviceptr capture_allocation(Stream&, std::size_t bytes, const MemoryPool& from);
+  void capture_free(Stream&, CUdeviceptr);
+  bool has_allocated(const GraphMemory&) const;
+  void launch_memory(const Exec&);
+  std::shared_ptr<MemoryPool> pool_of_graphs(int device);
+  MemoryPool& counted_pool_of_graphs(int device);
+
   // Graphs
   CUresult add_node(CUgraphNode*, CUgraph, const CUgraphNode* after, std::size_t count, Work);
   CUresult set_node_event(Work&, CUevent);
@@ -276,6 +290,10 @@ private:
   Work copy_node_work(const CUDA_MEMCPY3D*, CUcontext);
   Work fill_node_work(const CUDA_MEMSET_NODE_PARAMS*, CUcontext);
   Work kernel_node_work(const CUDA_KERNEL_NODE_PARAMS*);
+  static std::shared_ptr<const NodeParameters> kept_parameters(const CUDA_KERNEL_NODE_PARAMS&,
+                                                               const Function&);
+  static std::shared_ptr<const NodeParameters> captured_parameters(const CUDA_KERNEL_NODE_PARAMS&,
+                                                                   const Function&);
   Exec::Step& step(CUgraphExec, CUgraphNode, const char* reason_if_gone = nullptr);
 #if CUDA_VERSION >= 12020
   Work node_work(const CUgraphNodeParams*);
@@ -291,6 +309,7 @@ private:
   Computer::Lock& lock_;
   Process& process_;
   bool per_thread_default_;
+  bool builds_node_ = false; ///< the call may name memory that a graph will allocate
 };
 
 template <class T>

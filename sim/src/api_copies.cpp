@@ -67,7 +67,7 @@ Api::CopyStream Api::copy_stream() {
 
 Api::CopyStream Api::copy_stream(CUstream handle) {
   auto where = stream(handle);
-  capturing(*where);
+  builds_node_ = capturing(*where);
   implicit_check(*where);
   return {std::move(where), true};
 }
@@ -140,8 +140,7 @@ CUresult Api::copy(const End& to, const End& from, std::size_t bytes, const Copy
 
 Memory Api::kind_of(const void* pointer) const {
   if (!pinned(pointer, 0)) return Memory::pageable;
-  const Allocation& of =
-      std::prev(process_.allocations.upper_bound(reinterpret_cast<std::uintptr_t>(pointer)))->second;
+  const Allocation& of = *allocation_before(reinterpret_cast<std::uintptr_t>(pointer));
   return of.managed ? Memory::managed : of.host ? Memory::pinned : Memory::device;
 }
 

@@ -77,11 +77,15 @@ CUresult Api::instantiate(CUgraphExec* out, CUgraph handle, unsigned long long f
   auto home = current_context();
   unsafe_call(); // before it looks at the arguments
   refuse_if(out == nullptr, CUDA_ERROR_INVALID_VALUE);
-  if ((flags & ~static_cast<unsigned long long>(CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY)) != 0)
-    not_modelled("instantiation flags " + std::to_string(flags));
+  constexpr unsigned long long modelled =
+      CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY | CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
+  if ((flags & ~modelled) != 0) not_modelled("instantiation flags " + std::to_string(flags));
   auto from = graph(handle);
   wait_while_queue_is_full(*home);
+  const bool has_memory = has_memory_nodes(*from);
+  refuse_if(has_memory && !from->only_exec.expired(), CUDA_ERROR_NOT_SUPPORTED);
   auto body = std::make_shared<Exec::Body>();
+  body->has_memory = has_memory;
   body->steps = steps_of(*from);
   for (const Exec::Step& step : body->steps)
     if (step.work.event && step.work.event->destroyed)
@@ -90,6 +94,7 @@ CUresult Api::instantiate(CUgraphExec* out, CUgraph handle, unsigned long long f
   body->user_objects->share_from(from->user_objects);
   auto exec = make<Exec>(Kind::exec, nullptr);
   exec->body = std::move(body);
+  if (has_memory) from->only_exec = exec;
   exec->flags = flags;
   exec->home = {home, home->generation};
   *out = as<CUgraphExec>(*exec);
@@ -100,12 +105,17 @@ CUresult Api::cuGraphInstantiateWithFlags(CUgraphExec* exec, CUgraph graph, unsi
   return instantiate(exec, graph, flags);
 }
 
+/// Not measured: graph.instantiate_with_parameters. A cycle is not told from other errors.
 CUresult Api::cuGraphInstantiateWithParams(CUgraphExec* exec, CUgraph graph,
                                            CUDA_GRAPH_INSTANTIATE_PARAMS* parameters) {
   refuse_if(parameters == nullptr, CUDA_ERROR_INVALID_VALUE);
-  const CUresult result = instantiate(exec, graph, parameters->flags);
-  parameters->result_out = CUDA_GRAPH_INSTANTIATE_SUCCESS;
+  constexpr cuuint64_t upload = CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD; // which an exec does not keep
+  if ((parameters->flags & upload) != 0 && stream(parameters->hUploadStream)->capture)
+    not_modelled("an upload while the stream is capturing");
   parameters->hErrNode_out = nullptr;
+  parameters->result_out = CUDA_GRAPH_INSTANTIATE_ERROR; // unless the next call returns
+  const CUresult result = instantiate(exec, graph, parameters->flags & ~upload);
+  parameters->result_out = CUDA_GRAPH_INSTANTIATE_SUCCESS;
   return result;
 }
 
@@ -173,6 +183,8 @@ CUresult Api::cuGraphExecUpdate_v2(CUgraphExec exec_handle, CUgraph graph_handle
   if (info == nullptr) info = &nowhere;
   auto updated = exec(exec_handle);
   auto from = graph(graph_handle);
+  if (updated->body->has_memory || has_memory_nodes(*from))
+    not_modelled("an update of an exec that allocates or frees");
   auto steps = steps_of(*from);
   *info = {};
   const auto& before = updated->body->steps;
@@ -254,7 +266,9 @@ CUresult Api::cuGraphLaunch(CUgraphExec exec_handle, CUstream stream_handle) {
                 computer_.handles.describe(*step.work.event));
     require_alive(step.work.event->home, *step.work.event);
   }
-  if (process_.fault == CUDA_SUCCESS) launch(launched->body, where);
+  if (process_.fault != CUDA_SUCCESS) return CUDA_SUCCESS;
+  if (launched->body->has_memory) launch_memory(*launched);
+  launch(launched->body, where);
   return CUDA_SUCCESS;
 }
 
@@ -370,6 +384,8 @@ void Api::launch(const std::shared_ptr<Exec::Body>& body, const std::shared_ptr<
     }
     operations.push_back(std::move(operation));
   }
+  if (body->has_memory) // that other nodes may use to the end, even if the exec and its graph are destroyed
+    done.effect = [steps = body->steps] {};
   auto end = new_operation(std::move(done));
   end->submitted = true;
   end->after.push_back(begin);

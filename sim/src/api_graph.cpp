@@ -25,6 +25,7 @@ CUresult Api::cuGraphDestroy(CUgraph handle) {
 
 /// With clones of its child graphs.
 std::shared_ptr<Graph> Api::clone(const Graph& from) {
+  refuse_if(has_memory_nodes(from), CUDA_ERROR_NOT_SUPPORTED);
   auto clone = make<Graph>(Kind::graph, nullptr);
   std::map<const Node*, Node*> copies;
   for (auto& one : from.nodes) {
@@ -146,6 +147,7 @@ CUresult Api::cuGraphRemoveDependencies(CUgraph handle, const CUgraphNode* from,
                                         size_t count) {
   auto into = graph(handle);
   refuse_if((from == nullptr || to == nullptr) && count != 0, CUDA_ERROR_INVALID_VALUE);
+  refuse_if(has_memory_nodes(*into), CUDA_ERROR_NOT_SUPPORTED); // Not measured: graph_memory.fixed
   for (size_t i = 0; i < count; ++i)
     refuse_if(std::erase(node_of(*into, to[i])->after, node_of(*into, from[i]).get()) == 0,
               CUDA_ERROR_INVALID_VALUE);
@@ -197,6 +199,7 @@ CUresult Api::cuGraphRemoveDependencies_v2(CUgraph handle, const CUgraphNode* fr
 
 CUresult Api::cuGraphDestroyNode(CUgraphNode handle) {
   auto gone = node_or_crash(handle);
+  refuse_if(has_memory_nodes(*gone->graph), CUDA_ERROR_NOT_SUPPORTED);
   for (auto& one : gone->graph->nodes)
     std::erase(one->after, gone.get());
   for (auto& capture : process_.captures)

@@ -61,6 +61,7 @@ CUresult Api::cuGraphExecChildGraphNodeSetParams(CUgraphExec exec_handle, CUgrap
 Work Api::copy_node_work(const CUDA_MEMCPY3D* parameters, CUcontext in) {
   refuse_if(parameters == nullptr, CUDA_ERROR_INVALID_VALUE);
   if (in != nullptr) context(in);
+  builds_node_ = true;
   const Box box = checked(*parameters);
   refuse_if(box.bytes() == 0, CUDA_ERROR_INVALID_VALUE);
   Work work = box_work(box);
@@ -109,6 +110,7 @@ CUresult Api::cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node,
 Work Api::fill_node_work(const CUDA_MEMSET_NODE_PARAMS* parameters, CUcontext in) {
   refuse_if(parameters == nullptr, CUDA_ERROR_INVALID_VALUE);
   const auto named = in != nullptr ? context(in) : nullptr;
+  builds_node_ = true;
   Work work = fill_work(*parameters);
   refuse_if(!work.effect, CUDA_ERROR_INVALID_VALUE); // nothing to fill
   auto kept = std::make_shared<NodeParameters>();
@@ -159,6 +161,32 @@ CUresult Api::cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node,
 // Kernels
 
 /// The arguments are copied at once, as a device does.
+std::shared_ptr<const NodeParameters> Api::kept_parameters(const CUDA_KERNEL_NODE_PARAMS& parameters,
+                                                           const Function& function) {
+  auto kept = std::make_shared<NodeParameters>();
+  kept->kernel = parameters;
+  kept->kernel.func = as<CUfunction>(function);
+  kept->kernel.ctx = as<CUcontext>(*function.module->home.context);
+  if (parameters.kernelParams != nullptr) {
+    const auto& wanted = code_of(function).parameters;
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      const auto* const from = static_cast<const std::byte*>(parameters.kernelParams[i]);
+      kept->arguments.emplace_back(from, from + wanted[i].size);
+    }
+  }
+  for (auto& argument : kept->arguments)
+    kept->pointers.push_back(argument.data());
+  kept->kernel.kernelParams = kept->pointers.empty() ? nullptr : kept->pointers.data();
+  return kept;
+}
+
+/// What the node of a captured launch tells. Null if nobody measured that: for arguments in one buffer. Not
+/// measured: nodes.captured_kernels.
+std::shared_ptr<const NodeParameters> Api::captured_parameters(const CUDA_KERNEL_NODE_PARAMS& launch,
+                                                               const Function& function) {
+  return launch.extra == nullptr ? kept_parameters(launch, function) : nullptr;
+}
+
 Work Api::kernel_node_work(const CUDA_KERNEL_NODE_PARAMS* parameters) {
   refuse_if(parameters == nullptr, CUDA_ERROR_INVALID_VALUE);
   const bool by_kernel = parameters->func == nullptr && parameters->kern != nullptr;
@@ -167,25 +195,13 @@ Work Api::kernel_node_work(const CUDA_KERNEL_NODE_PARAMS* parameters) {
   const auto function = launchable(handle, {parameters->gridDimX, parameters->gridDimY, parameters->gridDimZ},
                                    {parameters->blockDimX, parameters->blockDimY, parameters->blockDimZ},
                                    parameters->sharedMemBytes);
-  auto kept = std::make_shared<NodeParameters>();
-  kept->kernel = *parameters;
-  kept->kernel.func = as<CUfunction>(*function);
-  kept->kernel.ctx = as<CUcontext>(*function->module->home.context);
-  const auto& wanted = code_of(*function).parameters;
-  refuse_if(!wanted.empty() && parameters->kernelParams == nullptr && parameters->extra == nullptr,
+  refuse_if(!code_of(*function).parameters.empty() && parameters->kernelParams == nullptr &&
+                parameters->extra == nullptr,
             CUDA_ERROR_INVALID_VALUE);
-  if (parameters->kernelParams != nullptr)
-    for (std::size_t i = 0; i < wanted.size(); ++i) {
-      const auto* const from = static_cast<const std::byte*>(parameters->kernelParams[i]);
-      kept->arguments.emplace_back(from, from + wanted[i].size);
-    }
-  for (auto& argument : kept->arguments)
-    kept->pointers.push_back(argument.data());
-  kept->kernel.kernelParams = kept->pointers.empty() ? nullptr : kept->pointers.data();
   Work work;
   work.type = CU_GRAPH_NODE_TYPE_KERNEL;
   work.text = function->name;
-  work.parameters = std::move(kept);
+  work.parameters = kept_parameters(*parameters, *function);
   return work;
 }
 
@@ -335,6 +351,17 @@ Work Api::node_work(const CUgraphNodeParams* parameters) {
 CUresult Api::cuGraphAddNode_v2(CUgraphNode* out, CUgraph into, const CUgraphNode* after,
                                 const CUgraphEdgeData* edges, size_t count, CUgraphNodeParams* parameters) {
   if (edges != nullptr) not_modelled("edge data");
+  refuse_if(parameters == nullptr, CUDA_ERROR_INVALID_VALUE);
+  if (parameters->type == CU_GRAPH_NODE_TYPE_MEM_FREE)
+    return cuGraphAddMemFreeNode(out, into, after, count, parameters->free.dptr);
+  if (parameters->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) {
+    const auto& from = parameters->alloc;
+    CUDA_MEM_ALLOC_NODE_PARAMS allocation{from.poolProps, from.accessDescs, from.accessDescCount,
+                                          from.bytesize, 0};
+    cuGraphAddMemAllocNode(out, into, after, count, &allocation);
+    parameters->alloc.dptr = allocation.dptr;
+    return CUDA_SUCCESS;
+  }
   return add_node(out, into, after, count, node_work(parameters));
 }
 #endif

@@ -46,18 +46,32 @@ void Api::launch(const Function& function, const std::shared_ptr<Stream>& where)
   submit(where, kernel_work(function));
 }
 
+void Api::capture_launch(const Function& function, const std::shared_ptr<Stream>& where,
+                         const CUDA_KERNEL_NODE_PARAMS& parameters) {
+  refuse_if(function.module->home.context->family() != where->home.context->family(),
+            CUDA_ERROR_INVALID_HANDLE);
+  Work work = kernel_work(function);
+  work.parameters = captured_parameters(parameters, function);
+  submit(where, std::move(work));
+}
+
 CUresult Api::cuLaunchKernel(CUfunction handle, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
                              unsigned int block_x, unsigned int block_y, unsigned int block_z,
                              unsigned int shared, CUstream where, void** parameters, void** extra) {
   const auto on = stream(where);
-  capturing(*on);
+  const bool captured = capturing(*on);
   implicit_check(*on);
   refuse_if(handle == nullptr, CUDA_ERROR_INVALID_HANDLE);
   auto function =
       launchable(handle, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared, on->home.context);
   refuse_if(parameters == nullptr && extra == nullptr && !code_of(*function).parameters.empty(),
             CUDA_ERROR_INVALID_VALUE);
-  launch(*function, on);
+  if (captured)
+    capture_launch(*function, on,
+                   {handle, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, parameters, extra,
+                    nullptr, nullptr});
+  else
+    launch(*function, on);
   return CUDA_SUCCESS;
 }
 
@@ -80,7 +94,8 @@ CUresult Api::cuLaunchCooperativeKernel(CUfunction handle, unsigned int grid_x, 
   return CUDA_SUCCESS;
 }
 
-CUresult Api::cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction handle, void**, void**) {
+CUresult Api::cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction handle, void** parameters,
+                               void** extra) {
   refuse_if(config == nullptr || (config->attrs == nullptr && config->numAttrs != 0),
             CUDA_ERROR_INVALID_VALUE);
   auto where = stream(config->hStream);
@@ -125,7 +140,10 @@ CUresult Api::cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction handle, 
     }
   }
   if (captured) {
-    launch(*function, where);
+    capture_launch(*function, where,
+                   {handle, config->gridDimX, config->gridDimY, config->gridDimZ, config->blockDimX,
+                    config->blockDimY, config->blockDimZ, config->sharedMemBytes, parameters, extra, nullptr,
+                    nullptr});
     for (auto& event : {at_start, at_end}) {
       if (!event) continue;
       recorded(*event, nullptr);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "api.hpp"
 #include "device_attributes.hpp"
+#include "graph_memory.hpp"
 #include "memory_pool.hpp"
 
 #include <algorithm>
@@ -14,11 +15,17 @@ std::uintptr_t number(const void* pointer) { return reinterpret_cast<std::uintpt
 
 } // namespace
 
-const Allocation* Api::allocation_of(std::uintptr_t address) const {
+/// The one that begins at or before the address, and perhaps ends before it. Null if there is none.
+const Allocation* Api::allocation_before(std::uintptr_t address) const {
+  if (builds_node_)
+    if (const auto memory = graph_memory_at(address)) return &memory->named; // its node keeps it
   const auto next = process_.allocations.upper_bound(address);
-  if (next == process_.allocations.begin()) return nullptr;
-  const auto& [begin, allocation] = *std::prev(next);
-  return address - begin < allocation.bytes ? &allocation : nullptr;
+  return next == process_.allocations.begin() ? nullptr : &std::prev(next)->second;
+}
+
+const Allocation* Api::allocation_of(std::uintptr_t address) const {
+  const Allocation* const found = allocation_before(address);
+  return found != nullptr && address - found->address < found->bytes ? found : nullptr;
 }
 
 const Context* Api::home_of(const void* pointer) const {
@@ -46,8 +53,15 @@ bool is_allocated(const Process& process, std::uintptr_t address, std::size_t by
   }
 }
 
+bool Api::has_bytes(std::uintptr_t address, std::size_t bytes, unsigned access) const {
+  const auto memory = builds_node_ ? graph_memory_at(address) : nullptr;
+  if (!memory) return is_allocated(process_, address, bytes, access);
+  const std::size_t offset = address - memory->named.address;
+  return offset <= memory->named.bytes && bytes <= memory->named.bytes - offset;
+}
+
 std::byte* Api::reachable(std::uintptr_t address, std::size_t bytes, unsigned access) {
-  refuse_if(!is_allocated(process_, address, bytes, access), CUDA_ERROR_INVALID_VALUE);
+  refuse_if(!has_bytes(address, bytes, access), CUDA_ERROR_INVALID_VALUE);
   return reinterpret_cast<std::byte*>(address);
 }
 
@@ -58,7 +72,7 @@ std::function<bool()> Api::unmapped_later(std::uintptr_t address, std::size_t by
 }
 
 bool Api::pinned(const void* pointer, std::size_t bytes) const {
-  return is_allocated(process_, number(pointer), bytes);
+  return has_bytes(number(pointer), bytes, CU_MEM_ACCESS_FLAGS_PROT_READ);
 }
 
 std::uintptr_t Api::add(Allocation allocation) {
@@ -90,10 +104,12 @@ CUresult Api::deallocate(std::uintptr_t address, bool host) {
   unsafe_call();
   if (address == 0) return CUDA_SUCCESS;
   auto found = process_.allocations.find(address);
-  refuse_if(found == process_.allocations.end() || found->second.host != host || !found->second.memory ||
-                found->second.variable,
+  refuse_if(found == process_.allocations.end() || found->second.host != host ||
+                (!found->second.memory && !found->second.of_graph) || found->second.variable,
             CUDA_ERROR_INVALID_VALUE);
-  if (found->second.pool) { // waits for nothing
+  if (found->second.of_graph) { // pending work may use it, which is an error that no device reports
+    process_.dropped.push_back(found->second.of_graph);
+  } else if (found->second.pool) { // waits for nothing
     give_back(process_, found->second);
   } else {
     end_of_allocation(found->second);

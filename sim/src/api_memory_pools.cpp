@@ -3,6 +3,7 @@
 
 #include "api.hpp"
 #include "device_attributes.hpp"
+#include "graph_memory.hpp"
 #include "memory_places.hpp"
 #include "memory_pool.hpp"
 
@@ -233,8 +234,11 @@ CUresult Api::allocate_on(CUdeviceptr* out, std::size_t bytes, CUmemoryPool hand
     *out = 0;
     return CUDA_SUCCESS;
   }
-  if (captured) not_modelled("an allocation in a capture");
   if (from->device < 0) not_modelled("an allocation from a pool of the host or of managed memory");
+  if (captured) {
+    *out = capture_allocation(*where, bytes, *from);
+    return CUDA_SUCCESS;
+  }
   refuse_if(bytes > all_memory, CUDA_ERROR_OUT_OF_MEMORY);
   if (computer_.scheduler.unfinished().empty()) process_.dropped.clear();
   Allocation allocation;
@@ -276,13 +280,18 @@ CUresult Api::cuMemFreeAsync(CUdeviceptr pointer, CUstream handle) {
   implicit_check(*where);
   if (!captured) unsafe_call();
   if (pointer == 0) return CUDA_SUCCESS;
+  if (captured) {
+    capture_free(*where, pointer);
+    return CUDA_SUCCESS;
+  }
   const auto found = process_.allocations.find(static_cast<std::uintptr_t>(pointer));
-  refuse_if(found == process_.allocations.end() || found->second.host || !found->second.memory || captured,
+  refuse_if(found == process_.allocations.end() || found->second.host ||
+                (!found->second.memory && !found->second.of_graph),
             CUDA_ERROR_INVALID_VALUE);
   refuse_if(found->second.managed, CUDA_ERROR_NOT_SUPPORTED);
   auto freed = std::make_shared<Allocation>(std::move(found->second));
   process_.allocations.erase(found);
-  if (freed->pool) freed->pool->used -= freed->bytes;
+  if (freed->pool && !freed->of_graph) freed->pool->used -= freed->bytes;
   Work work;
   work.type = CU_GRAPH_NODE_TYPE_MEM_FREE;
   work.text = "free " + std::to_string(freed->bytes) + " bytes";

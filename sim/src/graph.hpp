@@ -25,7 +25,13 @@ struct Graph : Object {
   std::vector<std::shared_ptr<Node>> nodes; ///< in order of creation
   bool child = false;                       ///< belongs to a node of another graph
   UserObjectReferences user_objects;
+  std::weak_ptr<Object> only_exec; ///< of a graph with memory nodes
 };
+
+/// Whether the graph itself allocates or frees.
+bool has_memory_nodes(const Graph&);
+
+const std::shared_ptr<GraphMemory>& graph_memory_of(const Work&);
 
 /// What keeps an exec from taking the second work for the first.
 CUgraphExecUpdateResult hindrance(const Work&, const Work&);
@@ -42,6 +48,7 @@ struct Exec : Object {
   };
   struct Body {
     std::vector<Step> steps; ///< in topological order
+    bool has_memory = false; ///< some of them allocate or free
     /// An update replaces them. A running launch keeps those that it started with, even after the exec is
     /// destroyed.
     std::shared_ptr<UserObjectReferences> user_objects = std::make_shared<UserObjectReferences>();

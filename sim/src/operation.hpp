@@ -17,13 +17,16 @@ struct Context;
 struct Stream;
 struct Event;
 struct Graph;
+struct GraphMemory;
 
-/// What a copy, fill or kernel node was made from, for calls that ask. A kernel node copies its arguments.
+/// What a copy, fill, kernel or memory node was made from, for calls that ask. A kernel node copies its
+/// arguments.
 struct NodeParameters {
   CUDA_MEMCPY3D copy{};
   bool source_pooled = false, target_pooled = false; ///< whether a copy uses memory of a pool
   const Context* filled_home = nullptr;              ///< of the memory of a fill
   CUDA_MEMSET_NODE_PARAMS fill{};
+  std::shared_ptr<GraphMemory> memory{}; ///< of an allocation or free node
   CUDA_KERNEL_NODE_PARAMS kernel{};
   std::vector<std::vector<std::byte>> arguments;
   std::vector<void*> pointers; ///< to the arguments

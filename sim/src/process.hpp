@@ -15,6 +15,7 @@
 namespace cuevent::sim {
 
 struct Capture;
+struct GraphMemory;
 struct MemoryPool;
 
 /// Fresh memory is not zero, so that no program depends on zeros.
@@ -30,9 +31,10 @@ struct Allocation {
   bool variable = false;     ///< of a module
   unsigned flags = 0;
   Birthplace home;
-  std::unique_ptr<std::byte[]> memory; ///< null for memory of the program that is registered
-  std::shared_ptr<MemoryPool> pool;    ///< null for memory that no stream allocated
-  std::optional<Mapping> mapping;      ///< of virtual memory, which has no context
+  std::unique_ptr<std::byte[]> memory;   ///< null for memory of the program that is registered
+  std::shared_ptr<MemoryPool> pool;      ///< null for memory that no stream allocated
+  std::shared_ptr<GraphMemory> of_graph; ///< null for memory that no graph allocated
+  std::optional<Mapping> mapping;        ///< of virtual memory, which has no context
   unsigned long long number = 0;
 
   int device() const { return mapping ? mapping->memory->properties.location.id : home.context->device; }
@@ -71,14 +73,15 @@ struct Process {
   std::unordered_map<ThreadId, ThreadState> threads;
   std::map<std::uintptr_t, Allocation> allocations; ///< by address
   unsigned long long allocations_made = 0;
-  std::map<std::uintptr_t, AddressRange> ranges;                ///< that were reserved, by address
-  std::vector<std::shared_ptr<PhysicalMemory>> physical_memory; ///< that was made here
+  std::map<std::uintptr_t, AddressRange> ranges;                     ///< that were reserved, by address
+  std::vector<std::shared_ptr<PhysicalMemory>> physical_memory;      ///< that was made here
+  std::map<std::uintptr_t, std::weak_ptr<GraphMemory>> graph_memory; ///< of all allocation nodes, by address
   struct Pools {
-    std::shared_ptr<MemoryPool> standard, current, managed;
+    std::shared_ptr<MemoryPool> standard, current, managed, of_graphs;
   };
   std::map<int, Pools> pools;                            ///< by device
   std::vector<std::shared_ptr<MemoryPool>> memory_pools; ///< all of them
-  std::vector<std::unique_ptr<std::byte[]>> dropped;     ///< given back, but perhaps used by pending work
+  std::vector<std::shared_ptr<const void>> dropped;      ///< given back, but perhaps used by pending work
 
   void deinitialize() { deinitialized = unusual = true; }
 };

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "death.hpp"
 #include "fixture.hpp"
 
 #include <catch2/catch_approx.hpp>
@@ -145,4 +146,81 @@ TEST_CASE("an event recorded in a capture does not keep the graph alive") {
   OK(f.cu.graph_destroy(graph));
   CHECK(destroyed == 1);
   CHECK(f.cu.event_query(inside) == CUDA_ERROR_INVALID_VALUE);
+}
+
+TEST_CASE("the node of a captured kernel tells its launch") {
+  Fixture f;
+  CUmodule module = nullptr;
+  CUfunction kernel = nullptr;
+  OK(f.cu.module_load(&module, ".version 8.0 .visible .entry sum(.param .u64 to, .param .u32 n) { ret; }"));
+  OK(f.cu.module_function(&kernel, module, "sum"));
+  unsigned long long to = 0x1122334455667788;
+  unsigned n = 7;
+  void* list[] = {&to, &n};
+  const auto get = f.cu.find<PFN_cuGraphKernelNodeGetParams_v12000>("cuGraphKernelNodeGetParams", 12000);
+  const auto captured = [&](CUfunction of, void** parameters) {
+    CUgraph graph = nullptr;
+    CUgraphNode node = nullptr;
+    std::size_t count = 1;
+    OK(f.cu.begin_capture(f.stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    OK(f.cu.launch(of, 2, 1, 1, 3, 1, 1, 16, f.stream, parameters, nullptr));
+    OK(f.cu.end_capture(f.stream, &graph));
+    OK(f.cu.graph_nodes(graph, &node, &count));
+    return node;
+  };
+  CUDA_KERNEL_NODE_PARAMS found{};
+  OK(get(captured(f.kernel, nullptr), &found));
+  CHECK(found.func == f.kernel);
+  CHECK(found.kernelParams == nullptr);
+  const CUgraphNode node = captured(kernel, list);
+  to = 0;
+  n = 0; // the node has copies
+  OK(get(node, &found));
+  CHECK(found.func == kernel);
+  CHECK(found.gridDimX == 2);
+  CHECK(found.blockDimX == 3);
+  CHECK(found.sharedMemBytes == 16);
+  CHECK(*static_cast<unsigned long long*>(found.kernelParams[0]) == 0x1122334455667788);
+  CHECK(*static_cast<unsigned*>(found.kernelParams[1]) == 7);
+}
+
+TEST_CASE("an instantiation with parameters says how it went, and keeps no upload") {
+  Fixture f;
+  const auto instantiate_with =
+      f.cu.find<PFN_cuGraphInstantiateWithParams_v12000>("cuGraphInstantiateWithParams", 12000);
+  const auto flags_of = f.cu.find<PFN_cuGraphExecGetFlags_v12000>("cuGraphExecGetFlags", 12000);
+  const CUgraph graph = new_graph(f);
+  CUgraphExec exec = nullptr;
+  CUDA_GRAPH_INSTANTIATE_PARAMS parameters{};
+  parameters.flags = CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD | CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH |
+                     CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
+  parameters.hUploadStream = f.stream;
+  CHECK(instantiate_with(nullptr, graph, &parameters) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(parameters.result_out == CUDA_GRAPH_INSTANTIATE_ERROR);
+  OK(instantiate_with(&exec, graph, &parameters));
+  CHECK(parameters.result_out == CUDA_GRAPH_INSTANTIATE_SUCCESS);
+  cuuint64_t flags = 0;
+  OK(flags_of(exec, &flags));
+  CHECK(flags == 9);
+}
+
+TEST_CASE("what the node of a captured kernel tells about arguments in one buffer was not measured") {
+  const Death death = death_of([] {
+    Fixture f;
+    unsigned long long argument = 0;
+    std::size_t bytes = sizeof argument;
+    void* buffer[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &argument, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
+                      CU_LAUNCH_PARAM_END};
+    CUgraph graph = nullptr;
+    CUgraphNode node = nullptr;
+    std::size_t count = 1;
+    f.cu.begin_capture(f.stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
+    f.cu.launch(f.kernel, 1, 1, 1, 1, 1, 1, 0, f.stream, nullptr, buffer);
+    f.cu.end_capture(f.stream, &graph);
+    f.cu.graph_nodes(graph, &node, &count);
+    CUDA_KERNEL_NODE_PARAMS found{};
+    f.cu.find<PFN_cuGraphKernelNodeGetParams_v12000>("cuGraphKernelNodeGetParams", 12000)(node, &found);
+  });
+  CHECK(death.aborted);
+  CHECK(death.says("the parameters of a captured kernel"));
 }

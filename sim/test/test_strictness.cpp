@@ -253,11 +253,17 @@ TEST_CASE("a refused call has changed nothing") {
     const auto must = [](bool holds) {
       if (!holds) std::abort();
     };
-    // An allocation in a capture, which goes on.
-    const auto allocate = f.cu.find<PFN_cuMemAllocAsync_v11020>("cuMemAllocAsync", 11020);
+    // An allocation from a pool of several processes in a capture, which goes on.
+    const auto allocate = f.cu.find<PFN_cuMemAllocFromPoolAsync_v11020>("cuMemAllocFromPoolAsync", 11020);
+    CUmemPoolProps shared{};
+    shared.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+    shared.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    shared.handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    CUmemoryPool pool = nullptr;
+    must(f.cu.find<PFN_cuMemPoolCreate_v11020>("cuMemPoolCreate", 11020)(&pool, &shared) == CUDA_SUCCESS);
     CUdeviceptr memory = 5;
     f.cu.begin_capture(f.stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
-    refused(allocate(&memory, 64, f.stream));
+    refused(allocate(&memory, 64, pool, f.stream));
     f.work(f.stream);
     CUgraph graph = nullptr;
     must(f.cu.end_capture(f.stream, &graph) == CUDA_SUCCESS && memory == 5);

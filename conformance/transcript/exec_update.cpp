@@ -192,7 +192,7 @@ std::vector<Scenario> exec_update_scenarios() {
   return {{"exec_update.events", update, Place::child},
           {"exec_update.children", children, Place::child},
           {"exec_update.user_objects", user_objects, Place::child},
-          {"exec_update.user_objects_in_flight", user_objects_in_flight, Place::probe}};
+          {"exec_update.user_objects_in_flight", user_objects_in_flight, Place::alone}};
 }
 
 } // namespace transcript

@@ -554,7 +554,7 @@ void instantiate_with_parameters(Lab& lab) {
   const std::pair<const char*, CUgraph> graphs[] = {
       {"empty", empty}, {"kernel", kernel}, {"host", host}, {"cycle", cycle}};
   for (const auto& [graph_name, graph] : graphs)
-    for (unsigned long long flags : {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 32}) {
+    for (unsigned long long flags : {0U, 1U, 2U, 3U, 4U, 5U, 6U, 7U, 8U, 9U, 12U, 16U, 32U}) {
       const std::string name = std::string(graph_name) + ".flags_" + std::to_string(flags);
       CUgraphExec exec = nullptr;
       cuuint64_t kept = 0;
@@ -593,7 +593,7 @@ std::vector<Scenario> graph_scenarios() {
           {"graph.nodes_of_destroyed", nodes_of_destroyed, Place::child},
           {"graph.beside_captured", beside_captured},
           {"graph.edges", edges},
-          {"graph.refused_lists", refused_lists, Place::probe},
+          {"graph.refused_lists", refused_lists, Place::child},
           {"graph.instantiate_with_parameters", instantiate_with_parameters, Place::probe}};
 }
 

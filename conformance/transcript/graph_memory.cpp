@@ -166,7 +166,7 @@ void kept(Lab& lab) {
   cu.DeviceGraphMemTrim(lab.device);
   lab.shows("trimmed_then", used_and_reserved(lab));
   for (int which = 0; which < 5; ++which)
-    for (std::uint64_t value : {0, 1})
+    for (std::uint64_t value : {0U, 1U})
       lab.is("set_" + std::to_string(which) + "_to_" + std::to_string(value),
              cu.DeviceSetGraphMemAttribute(lab.device, number<CUgraphMem_attribute>(which), &value));
   lab.shows("set", used_and_reserved(lab));

@@ -775,7 +775,7 @@ std::vector<Scenario> graph_nodes_scenarios() {
     {"nodes.children", children, Place::child}, {"nodes.updates", updates, Place::child},
         {"nodes.more_updates", more_updates, Place::child}, {"nodes.copies", copies, Place::child},
         {"nodes.fills", fills, Place::child}, {"nodes.kernels", kernels, Place::child},
-        {"nodes.captured_kernels", captured_kernels, Place::probe},
+        {"nodes.captured_kernels", captured_kernels, Place::child},
 #if CUDA_VERSION >= 12050
         {"nodes.other_memory", other_memory, Place::child},
         {"nodes.fills_of_pools", fills_of_pools, Place::child},

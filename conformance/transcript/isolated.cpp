@@ -130,16 +130,16 @@ void primary_released(Lab& lab) {
 } // namespace
 
 std::vector<Scenario> isolated_scenarios() {
-  return {{"isolated.attach", attach, Place::probe},
-          {"isolated.profiler", profiler, Place::probe},
-          {"isolated.primary.retained", primary_attached<0, 0>, Place::probe},
-          {"isolated.primary.attached", primary_attached<1, 0>, Place::probe},
-          {"isolated.primary.detached", primary_attached<0, 1>, Place::probe},
-          {"isolated.primary.both", primary_attached<1, 1>, Place::probe},
-          {"isolated.last_release.own_work", primary_released<true, true>, Place::probe},
-          {"isolated.last_release.other_work", primary_released<true, false>, Place::probe},
-          {"isolated.other_release.own_work", primary_released<false, true>, Place::probe},
-          {"isolated.other_release.other_work", primary_released<false, false>, Place::probe}};
+  return {{"isolated.attach", attach, Place::alone},
+          {"isolated.profiler", profiler, Place::alone},
+          {"isolated.primary.retained", primary_attached<0, 0>, Place::alone},
+          {"isolated.primary.attached", primary_attached<1, 0>, Place::alone},
+          {"isolated.primary.detached", primary_attached<0, 1>, Place::alone},
+          {"isolated.primary.both", primary_attached<1, 1>, Place::alone},
+          {"isolated.last_release.own_work", primary_released<true, true>, Place::alone},
+          {"isolated.last_release.other_work", primary_released<true, false>, Place::alone},
+          {"isolated.other_release.own_work", primary_released<false, true>, Place::alone},
+          {"isolated.other_release.other_work", primary_released<false, false>, Place::alone}};
 }
 
 } // namespace transcript

@@ -153,7 +153,7 @@ std::vector<Scenario> memory_operation_scenarios() {
           {"memory_operation.not_pinned", not_pinned, Place::child},
           {"memory_operation.compare", compare},
           {"memory_operation.order", order},
-          {"memory_operation.of_cuda_8", of_cuda_8, Place::probe}};
+          {"memory_operation.of_cuda_8", of_cuda_8, Place::alone}};
 }
 
 } // namespace transcript

@@ -484,7 +484,7 @@ std::vector<Scenario> memory_queries_scenarios() {
           {"queries.allocations", allocations, Place::child},
           {"queries.pairs", pairs, Place::child},
           {"queries.bus_ids", bus_ids, Place::child},
-          {"queries.more_bus_ids", more_bus_ids, Place::probe}};
+          {"queries.more_bus_ids", more_bus_ids, Place::child}};
 }
 
 } // namespace transcript

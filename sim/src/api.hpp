@@ -56,7 +56,7 @@ private:
   std::shared_ptr<Event> event(CUevent, const char* reason_if_null = nullptr);
   std::shared_ptr<Graph> graph(CUgraph);
   std::shared_ptr<Node> node(CUgraphNode);
-  std::shared_ptr<Node> node(CUgraphNode, CUgraphNodeType);
+  std::shared_ptr<Node> node(CUgraphNode, CUgraphNodeType, const char* reason_if_other = nullptr);
   std::shared_ptr<Node> node_of(const Graph&, CUgraphNode);
   std::shared_ptr<Node> node_or_crash(CUgraphNode);
   bool has_ended(CUgraphNode) const;
@@ -280,6 +280,10 @@ private:
   MemoryPool& counted_pool_of_graphs(int device);
 
   // Graphs
+  struct Edge {
+    Node *before, *after;
+  };
+  std::vector<Edge> edges_of(const Graph& in, const CUgraphNode* from, const CUgraphNode* to, size_t count);
   CUresult add_node(CUgraphNode*, CUgraph, const CUgraphNode* after, std::size_t count, Work);
   CUresult set_node_event(Work&, CUevent);
   static std::vector<Exec::Step> steps_of(const Graph&);
@@ -292,8 +296,6 @@ private:
   Work kernel_node_work(const CUDA_KERNEL_NODE_PARAMS*);
   static std::shared_ptr<const NodeParameters> kept_parameters(const CUDA_KERNEL_NODE_PARAMS&,
                                                                const Function&);
-  static std::shared_ptr<const NodeParameters> captured_parameters(const CUDA_KERNEL_NODE_PARAMS&,
-                                                                   const Function&);
   Exec::Step& step(CUgraphExec, CUgraphNode, const char* reason_if_gone = nullptr);
 #if CUDA_VERSION >= 12020
   Work node_work(const CUgraphNodeParams*);

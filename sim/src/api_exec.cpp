@@ -189,10 +189,12 @@ CUresult Api::cuGraphExecUpdate_v2(CUgraphExec exec_handle, CUgraph graph_handle
   *info = {};
   const auto& before = updated->body->steps;
   info->result = first_hindrance({before, 0, before.size()}, {steps, 0, steps.size()});
-  refuse_if(info->result != CU_GRAPH_EXEC_UPDATE_SUCCESS, CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
+  if (info->result != CU_GRAPH_EXEC_UPDATE_SUCCESS) {
+    process_.kept.push_back(updated->body->user_objects); // a device never destroys them after that
+    refuse(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
+  }
   for (std::size_t i = 0; i < steps.size(); ++i) // the steps keep the names of the first graph's nodes
     updated->body->steps[i].work = std::move(steps[i].work);
-  // Not measured: exec_update.user_objects_in_flight.
   auto references = std::make_shared<UserObjectReferences>();
   references->share_from(from->user_objects);
   updated->body->user_objects = std::move(references);
@@ -214,6 +216,11 @@ Exec::Step& Api::step(CUgraphExec exec_handle, CUgraphNode node_handle, const ch
 
 Work& Api::step_of(CUgraphExec exec, CUgraphNode node, CUgraphNodeType type, const char* reason_if_gone) {
   Work& work = step(exec, node, reason_if_gone).work;
+  const bool asked = type == CU_GRAPH_NODE_TYPE_EVENT_RECORD || type == CU_GRAPH_NODE_TYPE_WAIT_EVENT;
+  if (work.type != type && asked)
+    refuse(CUDA_ERROR_INVALID_VALUE,
+           reasons::made("Node type " + std::to_string(work.type) + " does not match the expected value " +
+                         std::to_string(type)));
   refuse_if(work.type != type, CUDA_ERROR_INVALID_VALUE);
   return work;
 }
@@ -228,9 +235,10 @@ CUresult Api::set_step_event(Work& work, CUevent handle) {
 }
 
 CUresult Api::cuGraphExecEventRecordNodeSetEvent(CUgraphExec exec, CUgraphNode node, CUevent event) {
-  return set_step_event(
-      step_of(exec, node, CU_GRAPH_NODE_TYPE_EVENT_RECORD, "Node type 0 does not match the expected value 7"),
-      event);
+  Work& work =
+      step_of(exec, node, CU_GRAPH_NODE_TYPE_EVENT_RECORD, "Node type 0 does not match the expected value 7");
+  refuse_if(event == nullptr, CUDA_ERROR_INVALID_VALUE, "Node parameters cannot be NULL");
+  return set_step_event(work, event);
 }
 
 CUresult Api::cuGraphExecEventWaitNodeSetEvent(CUgraphExec exec, CUgraphNode node, CUevent event) {

@@ -13,6 +13,8 @@ CUresult Api::cuGraphCreate(CUgraph* out, unsigned int flags) {
 }
 
 CUresult Api::cuGraphDestroy(CUgraph handle) {
+  refuse_if(handle == nullptr, CUDA_ERROR_INVALID_VALUE,
+            "The source graph pointer is NULL\nGraph is not a valid source graph");
   auto gone = graph(handle);
   for (auto& capture : process_.captures)
     if (capture->graph == gone)
@@ -127,18 +129,26 @@ CUresult Api::cuGraphNodeGetDependentNodes(CUgraphNode handle, CUgraphNode* node
   return list_nodes(found, nodes, count);
 }
 
-/// A refused list keeps the edges before the refused one. Not measured: graph.refused_lists.
+/// A list with a wrong edge changes nothing. With an edge that exists, or with one to remove that does
+/// not exist, the edges before it count.
+std::vector<Api::Edge> Api::edges_of(const Graph& in, const CUgraphNode* from, const CUgraphNode* to,
+                                     size_t count) {
+  refuse_if((from == nullptr || to == nullptr) && count != 0, CUDA_ERROR_INVALID_VALUE);
+  std::vector<Edge> edges;
+  for (size_t i = 0; i < count; ++i) {
+    edges.push_back({node_of(in, from[i]).get(), node_of(in, to[i]).get()});
+    refuse_if(from[i] == to[i], CUDA_ERROR_INVALID_VALUE); // longer cycles are found by the instantiation
+  }
+  return edges;
+}
+
 CUresult Api::cuGraphAddDependencies(CUgraph handle, const CUgraphNode* from, const CUgraphNode* to,
                                      size_t count) {
   auto into = graph(handle);
-  refuse_if((from == nullptr || to == nullptr) && count != 0, CUDA_ERROR_INVALID_VALUE);
-  for (size_t i = 0; i < count; ++i) {
-    auto before = node_of(*into, from[i]);
-    auto after = node_of(*into, to[i]);
-    refuse_if(before == after, CUDA_ERROR_INVALID_VALUE); // longer cycles are found by the instantiation
-    refuse_if(std::find(after->after.begin(), after->after.end(), before.get()) != after->after.end(),
+  for (const auto& [before, after] : edges_of(*into, from, to, count)) {
+    refuse_if(std::find(after->after.begin(), after->after.end(), before) != after->after.end(),
               CUDA_ERROR_INVALID_VALUE);
-    after->after.push_back(before.get());
+    after->after.push_back(before);
   }
   return CUDA_SUCCESS;
 }
@@ -146,11 +156,10 @@ CUresult Api::cuGraphAddDependencies(CUgraph handle, const CUgraphNode* from, co
 CUresult Api::cuGraphRemoveDependencies(CUgraph handle, const CUgraphNode* from, const CUgraphNode* to,
                                         size_t count) {
   auto into = graph(handle);
-  refuse_if((from == nullptr || to == nullptr) && count != 0, CUDA_ERROR_INVALID_VALUE);
+  const std::vector<Edge> edges = edges_of(*into, from, to, count);
   refuse_if(has_memory_nodes(*into), CUDA_ERROR_NOT_SUPPORTED); // Not measured: graph_memory.fixed
-  for (size_t i = 0; i < count; ++i)
-    refuse_if(std::erase(node_of(*into, to[i])->after, node_of(*into, from[i]).get()) == 0,
-              CUDA_ERROR_INVALID_VALUE);
+  for (const auto& [before, after] : edges)
+    refuse_if(std::erase(after->after, before) == 0, CUDA_ERROR_INVALID_VALUE);
   return CUDA_SUCCESS;
 }
 
@@ -292,7 +301,10 @@ CUresult Api::cuGraphAddEventRecordNode(CUgraphNode* out, CUgraph into, const CU
                                         size_t count, CUevent event) {
   Work work;
   work.type = CU_GRAPH_NODE_TYPE_EVENT_RECORD;
+  refuse_if(event == nullptr, CUDA_ERROR_INVALID_VALUE, "event cannot be NULL");
   set_node_event(work, event);
+  refuse_if(into == nullptr, CUDA_ERROR_INVALID_VALUE,
+            "The source graph pointer is NULL\nhGraph is not a valid source graph");
   return add_node(out, into, after, count, std::move(work));
 }
 
@@ -317,7 +329,8 @@ CUresult Api::cuGraphEventRecordNodeSetEvent(CUgraphNode handle, CUevent event) 
 }
 
 CUresult Api::cuGraphEventWaitNodeSetEvent(CUgraphNode handle, CUevent event) {
-  return set_node_event(node(handle, CU_GRAPH_NODE_TYPE_WAIT_EVENT)->work, event);
+  return set_node_event(node(handle, CU_GRAPH_NODE_TYPE_WAIT_EVENT, "Node is not an event wait node")->work,
+                        event);
 }
 
 } // namespace cuevent::sim

@@ -14,11 +14,6 @@ namespace cuevent::sim {
 
 namespace {
 
-constexpr std::size_t chunk = 32 << 20; ///< what a device maps at a time
-constexpr std::size_t granule = 512;
-
-std::size_t rounded(std::size_t bytes, std::size_t to) { return (bytes + to - 1) / to * to; }
-
 bool is_of_memory(CUgraphNodeType type) {
   return type == CU_GRAPH_NODE_TYPE_MEM_ALLOC || type == CU_GRAPH_NODE_TYPE_MEM_FREE;
 }

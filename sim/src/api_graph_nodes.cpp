@@ -160,6 +160,22 @@ CUresult Api::cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node,
 
 // Kernels
 
+namespace {
+
+void keep_buffer(NodeParameters& kept, void* const* extra) {
+  const std::byte* from = nullptr;
+  for (int i = 0; i < 4 && extra[i] != CU_LAUNCH_PARAM_END; i += 2) {
+    if (extra[i] == CU_LAUNCH_PARAM_BUFFER_POINTER) from = static_cast<const std::byte*>(extra[i + 1]);
+    if (extra[i] == CU_LAUNCH_PARAM_BUFFER_SIZE) kept.buffer_bytes = *static_cast<std::size_t*>(extra[i + 1]);
+  }
+  if (from != nullptr) kept.buffer.assign(from, from + kept.buffer_bytes);
+  kept.extra = {CU_LAUNCH_PARAM_BUFFER_POINTER, kept.buffer.data(), CU_LAUNCH_PARAM_BUFFER_SIZE,
+                &kept.buffer_bytes, CU_LAUNCH_PARAM_END};
+  kept.kernel.extra = kept.extra.data();
+}
+
+} // namespace
+
 /// The arguments are copied at once, as a device does.
 std::shared_ptr<const NodeParameters> Api::kept_parameters(const CUDA_KERNEL_NODE_PARAMS& parameters,
                                                            const Function& function) {
@@ -177,14 +193,8 @@ std::shared_ptr<const NodeParameters> Api::kept_parameters(const CUDA_KERNEL_NOD
   for (auto& argument : kept->arguments)
     kept->pointers.push_back(argument.data());
   kept->kernel.kernelParams = kept->pointers.empty() ? nullptr : kept->pointers.data();
+  if (parameters.extra != nullptr) keep_buffer(*kept, parameters.extra);
   return kept;
-}
-
-/// What the node of a captured launch tells. Null if nobody measured that: for arguments in one buffer. Not
-/// measured: nodes.captured_kernels.
-std::shared_ptr<const NodeParameters> Api::captured_parameters(const CUDA_KERNEL_NODE_PARAMS& launch,
-                                                               const Function& function) {
-  return launch.extra == nullptr ? kept_parameters(launch, function) : nullptr;
 }
 
 Work Api::kernel_node_work(const CUDA_KERNEL_NODE_PARAMS* parameters) {

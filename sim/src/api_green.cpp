@@ -126,14 +126,14 @@ CUresult Api::cuGreenCtxCreate(CUgreenCtx* out, CUdevResourceDesc description, C
   refuse_if(out == nullptr, CUDA_ERROR_INVALID_VALUE);
   const int ordinal = device(which);
   refuse_if(flags != CU_GREEN_CTX_DEFAULT_STREAM, CUDA_ERROR_INVALID_VALUE);
-  unsigned multiprocessors = whole_device.count; // without a description
+  unsigned count = whole_device.count; // without a description
   if (description != nullptr)
-    multiprocessors = find<ResourceDescription>(description, Kind::description)->multiprocessors;
+    count = find<ResourceDescription>(description, Kind::description)->multiprocessors;
   auto created = make<GreenContext>(Kind::green_context, nullptr);
   auto primary = retain_primary(ordinal);
   created->context = new_context(Context::Type::green, ordinal);
   created->context->primary = primary;
-  created->context->multiprocessors = multiprocessors;
+  created->context->multiprocessors = count;
   *out = as<CUgreenCtx>(*created);
   return CUDA_SUCCESS;
 }

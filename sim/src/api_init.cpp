@@ -85,7 +85,11 @@ CUresult Api::cuGetProcAddress_v2(const char* symbol, void** function, int versi
                                   CUdriverProcAddressQueryResult* status) {
   constexpr cuuint64_t known =
       CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
-  refuse_if((flags & ~known) != 0, CUDA_ERROR_INVALID_VALUE);
+  if ((flags & ~known) != 0) {
+    char text[64];
+    std::snprintf(text, sizeof text, "Invalid flags: 0x%llx", static_cast<unsigned long long>(flags));
+    refuse(CUDA_ERROR_INVALID_VALUE, reasons::made(text));
+  }
   if (symbol == nullptr || function == nullptr) crash("the name, or the place for the address, is null");
   refuse_if(version > computer_.options.driver_version, CUDA_ERROR_INVALID_VALUE);
   *function = nullptr;
@@ -161,7 +165,11 @@ CUresult Api::cuGetExportTable(const void** table, const CUuuid* id) {
 
 CUresult Api::cuDeviceGet(CUdevice* found, int ordinal) {
   refuse_if(found == nullptr, CUDA_ERROR_INVALID_VALUE);
-  *found = device(ordinal);
+  const int devices = computer_.options.devices;
+  if (ordinal < 0 || ordinal >= devices)
+    refuse(CUDA_ERROR_INVALID_DEVICE,
+           reasons::made("Parameter ordinal must be between 0 and " + std::to_string(devices)));
+  *found = ordinal;
   return CUDA_SUCCESS;
 }
 

@@ -51,7 +51,7 @@ void Api::capture_launch(const Function& function, const std::shared_ptr<Stream>
   refuse_if(function.module->home.context->family() != where->home.context->family(),
             CUDA_ERROR_INVALID_HANDLE);
   Work work = kernel_work(function);
-  work.parameters = captured_parameters(parameters, function);
+  work.parameters = kept_parameters(parameters, function);
   submit(where, std::move(work));
 }
 
@@ -75,7 +75,6 @@ CUresult Api::cuLaunchKernel(CUfunction handle, unsigned int grid_x, unsigned in
   return CUDA_SUCCESS;
 }
 
-/// Not measured: code.cooperative. The runtime's call of the same name was.
 CUresult Api::cuLaunchCooperativeKernel(CUfunction handle, unsigned int grid_x, unsigned int grid_y,
                                         unsigned int grid_z, unsigned int block_x, unsigned int block_y,
                                         unsigned int block_z, unsigned int shared, CUstream where,

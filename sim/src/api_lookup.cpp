@@ -108,10 +108,10 @@ std::shared_ptr<Node> Api::node_of(const Graph& graph, CUgraphNode handle) {
 }
 
 /// A device takes a node that has ended for a kernel, and reads freed memory then.
-std::shared_ptr<Node> Api::node(CUgraphNode handle, CUgraphNodeType type) {
+std::shared_ptr<Node> Api::node(CUgraphNode handle, CUgraphNodeType type, const char* reason_if_other) {
   refuse_if(type != CU_GRAPH_NODE_TYPE_KERNEL && has_ended(handle), CUDA_ERROR_INVALID_VALUE);
   auto found = node(handle);
-  refuse_if(found->work.type != type, CUDA_ERROR_INVALID_VALUE);
+  refuse_if(found->work.type != type, CUDA_ERROR_INVALID_VALUE, reason_if_other);
   return found;
 }
 
@@ -124,7 +124,7 @@ std::shared_ptr<Node> Api::node_or_crash(CUgraphNode handle) {
 bool Api::has_ended(CUgraphNode handle) const { return computer_.handles.has_ended(handle, Kind::node); }
 
 std::shared_ptr<Exec> Api::exec(CUgraphExec handle) {
-  refuse_if(handle == nullptr, CUDA_ERROR_INVALID_VALUE);
+  refuse_if(handle == nullptr, CUDA_ERROR_INVALID_VALUE, "Graph is not a valid executable graph");
   return find<Exec>(handle, Kind::exec);
 }
 

@@ -245,15 +245,14 @@ CUresult Api::cuMemHostGetFlags(unsigned int* flags, void* pointer) {
 
 CUresult Api::cuMemAllocPitch_v2(CUdeviceptr* out, size_t* pitch, size_t width, size_t height,
                                  unsigned element) {
-  constexpr std::size_t granule = 512;
   if (out != nullptr) *out = 0; // whatever the answer
   if (pitch != nullptr) *pitch = 0;
   context_to_create_in();
   refuse_if(out == nullptr || pitch == nullptr || width == 0 || height == 0 ||
                 (element != 4 && element != 8 && element != 16),
             CUDA_ERROR_INVALID_VALUE);
-  const std::size_t wanted = (width + granule - 1) / granule * granule; // a device notices no overflow
-  *pitch = wanted;                                                      // before it allocates
+  const std::size_t wanted = rounded(width, granule); // a device notices no overflow before it allocates
+  *pitch = wanted;
   std::uintptr_t address = 0;
   allocate(&address, wanted * height, false, 0);
   *out = address;

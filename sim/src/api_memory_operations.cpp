@@ -2,6 +2,7 @@
 #include "api.hpp"
 #include "timing.hpp"
 
+#include <cstdio>
 #include <type_traits>
 
 namespace cuevent::sim {
@@ -15,8 +16,16 @@ template <class Value>
 Value* Api::word(CUdeviceptr at, const Capture* capture, unsigned access) {
   const auto address = static_cast<std::uintptr_t>(at);
   if (address == 0 && capture != nullptr) return nullptr;
-  refuse_if(address % sizeof(Value) != 0, CUDA_ERROR_INVALID_VALUE);
-  return reinterpret_cast<Value*>(reachable(address, sizeof(Value), access));
+  const auto in_hex = [&](const char* form) {
+    char text[64];
+    std::snprintf(text, sizeof text, form, static_cast<unsigned long long>(address));
+    return reasons::made(text);
+  };
+  if (address % sizeof(Value) != 0)
+    refuse(CUDA_ERROR_INVALID_VALUE, in_hex("Index 0: Address 0x%llx not aligned"));
+  if (!has_bytes(address, sizeof(Value), access))
+    refuse(CUDA_ERROR_INVALID_VALUE, in_hex("Batch memory address 0x%016llx is not valid"));
+  return reinterpret_cast<Value*>(address);
 }
 
 template <class Value>
@@ -36,7 +45,11 @@ Work Api::write_work(CUdeviceptr to, Value value, unsigned flags, const Capture*
 template <class Value>
 Work Api::wait_work(CUdeviceptr at, Value value, unsigned flags, const Capture* capture) {
   constexpr unsigned flush = CU_STREAM_WAIT_VALUE_FLUSH;
-  refuse_if((flags & ~flush) > CU_STREAM_WAIT_VALUE_NOR, CUDA_ERROR_INVALID_VALUE);
+  if ((flags & ~flush) > CU_STREAM_WAIT_VALUE_NOR) {
+    char text[64];
+    std::snprintf(text, sizeof text, "Index 0: Invalid flags 0x%x", flags);
+    refuse(CUDA_ERROR_INVALID_VALUE, reasons::made(text));
+  }
   refuse_if((flags & flush) != 0, CUDA_ERROR_NOT_SUPPORTED);
   const auto* const source = word<Value>(at, capture, CU_MEM_ACCESS_FLAGS_PROT_READ);
   Work work;
@@ -108,7 +121,7 @@ CUresult Api::cuStreamWaitValue64_v2(CUstream where, CUdeviceptr address, cuuint
 }
 
 /// Since CUDA 11.7, a device refuses the operations of CUDA 8 and 9, which a driver has under the same names.
-/// It looks at captures first. Not measured: memory_operation.of_cuda_8. Wrong arguments were not asked.
+/// It looks at captures first.
 void Api::refuse_of_cuda_8(CUstream handle) {
   unsafe_call();
   const auto object = computer_.handles.peek<Object>(reinterpret_cast<std::uintptr_t>(handle));

@@ -12,15 +12,6 @@
 
 namespace cuevent::sim {
 
-namespace {
-
-constexpr std::size_t chunk = 32 << 20; ///< what a pool takes from the device at a time
-constexpr std::size_t granule = 512;
-
-std::size_t rounded(std::size_t bytes, std::size_t to) { return (bytes + to - 1) / to * to; }
-
-} // namespace
-
 void trim(Process& process, MemoryPool& pool, std::uint64_t bytes) {
   const std::uint64_t needed = rounded(pool.used, chunk);
   while (pool.reserved > needed && pool.reserved - chunk >= bytes)

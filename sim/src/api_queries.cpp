@@ -6,9 +6,8 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
+#include <cstdio>
 #include <cstring>
-#include <string_view>
 
 namespace cuevent::sim {
 
@@ -122,32 +121,20 @@ struct Place {
   bool operator==(const Place&) const = default;
 };
 
-/// "domain:bus:device", "domain:bus:device.function" or "bus:device.function", in hexadecimal digits. Not
-/// measured: queries.more_bus_ids.
-Place place_of(std::string_view text) {
+/// "domain:bus:device", "domain:bus:device.function" or "bus:device.function", in hexadecimal numbers as
+/// scanf() reads them: with spaces, a sign and a prefix before each.
+Place place_of(const char* text) {
   Place place;
-  const auto take_number = [&](unsigned& number, std::size_t most_digits) {
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, 16);
-    const auto digits = static_cast<std::size_t>(end - text.data());
-    refuse_if(error != std::errc() || digits > most_digits, CUDA_ERROR_INVALID_VALUE);
-    text.remove_prefix(digits);
-  };
-  const auto take = [&](char mark) {
-    const bool found = text.starts_with(mark);
-    if (found) text.remove_prefix(1);
-    return found;
-  };
-  std::size_t count = 0;
-  do
-    take_number(place.numbers[count], count == 0 ? 8 : 2);
-  while (++count < place.numbers.size() && take(':'));
-  if (const bool has_domain = count == place.numbers.size(); !has_domain) {
-    refuse_if(count == 1 || !text.starts_with('.'), CUDA_ERROR_INVALID_VALUE);
-    place.numbers = {0, place.numbers[0], place.numbers[1]};
-  }
-  if (take('.')) take_number(place.function, 2);
-  refuse_if(!text.empty(), CUDA_ERROR_INVALID_VALUE);
-  return place;
+  auto& [domain, bus, device] = place.numbers;
+  int end = 0;
+  const auto is_all = [&] { return end != 0 && text[end] == '\0'; };
+  if (std::sscanf(text, "%x:%x:%x.%x%n", &domain, &bus, &device, &place.function, &end) == 4 && is_all())
+    return place;
+  place = {}, end = 0;
+  if (std::sscanf(text, "%x:%x:%x%n", &domain, &bus, &device, &end) == 3 && is_all()) return place;
+  place = {}, end = 0;
+  if (std::sscanf(text, "%x:%x.%x%n", &bus, &device, &place.function, &end) == 3 && is_all()) return place;
+  refuse(CUDA_ERROR_INVALID_VALUE);
 }
 
 } // namespace
@@ -156,7 +143,7 @@ CUresult Api::cuDeviceGetByPCIBusId(CUdevice* out, const char* id) {
   refuse_if(out == nullptr || id == nullptr, CUDA_ERROR_INVALID_VALUE);
   const Place asked = place_of(id);
   for (int ordinal = 0; ordinal < computer_.options.devices; ++ordinal) {
-    if (asked != place_of(bus_id(ordinal))) continue;
+    if (asked != place_of(bus_id(ordinal).c_str())) continue;
     *out = ordinal;
     return CUDA_SUCCESS;
   }

@@ -19,8 +19,8 @@ namespace cuevent::sim {
 
 namespace {
 
-constexpr std::size_t piece = 2 << 20;                 ///< sizes and addresses are multiples of it
-constexpr std::uint64_t most = std::uint64_t{1} << 47; ///< that a range can have
+constexpr std::size_t piece = 2 << 20;                          ///< sizes and addresses are multiples of it
+constexpr std::uint64_t end_of_ranges = std::uint64_t{1} << 47; ///< that a range can have
 
 bool is_whole(std::uint64_t bytes) { return bytes != 0 && bytes % piece == 0; }
 
@@ -37,7 +37,7 @@ CUresult Api::cuMemAddressReserve(CUdeviceptr* out, size_t bytes, size_t alignme
                 wish % page != 0,
             CUDA_ERROR_INVALID_VALUE);
   if (wish % piece != 0) not_modelled("a range at an address that is no multiple of 2 MiB");
-  refuse_if(bytes >= most, CUDA_ERROR_OUT_OF_MEMORY);
+  refuse_if(bytes >= end_of_ranges, CUDA_ERROR_OUT_OF_MEMORY);
   AddressRange range(bytes, std::max(alignment, piece), static_cast<std::uintptr_t>(wish));
   refuse_if(range.bytes() == 0, CUDA_ERROR_OUT_OF_MEMORY);
   *out = range.address();

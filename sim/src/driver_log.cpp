@@ -54,7 +54,7 @@ void DriverLog::write(std::unique_lock<std::mutex>& lock, int process_index, con
   if (--running_[process] == 0) idle_.notify_all();
 }
 
-/// Not measured: log.forked. Calls that are refused in the child are logged there.
+/// Not known: which calls of the child are logged. The simulator logs all that are refused.
 void DriverLog::lost_in_fork() {
   new (&idle_) std::condition_variable; // the old one waits for the parent's threads
   running_ = running_here;
@@ -77,13 +77,14 @@ bool DriverLog::remove(std::unique_lock<std::mutex>& lock, int process_index, CU
 }
 
 CUresult Api::cuLogsRegisterCallback(CUlogsCallback function, void* data, CUlogsCallbackHandle* out) {
-  refuse_if(function == nullptr, CUDA_ERROR_INVALID_VALUE);
+  refuse_if(function == nullptr, CUDA_ERROR_INVALID_VALUE, "callbackFunc cannot be NULL");
   CUlogsCallbackHandle const handle = computer_.log.add(process_.index, function, data);
   if (out != nullptr) *out = handle;
   return CUDA_SUCCESS;
 }
 
 CUresult Api::cuLogsUnregisterCallback(CUlogsCallbackHandle handle) {
+  refuse_if(handle == nullptr, CUDA_ERROR_INVALID_VALUE, "Callback handle cannot be NULL");
   refuse_if(!computer_.log.remove(lock_, process_.index, handle), CUDA_ERROR_INVALID_VALUE);
   return CUDA_SUCCESS;
 }

@@ -11,6 +11,11 @@
 
 namespace cuevent::sim {
 
+/// The memory of pools and of graphs is allocated in pieces of this size.
+inline constexpr std::size_t granule = 512;
+inline constexpr std::size_t chunk = 32 << 20; ///< what they take from the device at a time
+inline std::size_t rounded(std::size_t bytes, std::size_t to) { return (bytes + to - 1) / to * to; }
+
 /// Memory that streams allocate and free. A freed block is kept for the next allocation of its size while the
 /// pool holds no more than the threshold.
 struct MemoryPool : Object {

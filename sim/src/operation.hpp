@@ -3,6 +3,8 @@
 
 #include "cuda_headers.hpp"
 
+#include <array>
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
@@ -29,7 +31,10 @@ struct NodeParameters {
   std::shared_ptr<GraphMemory> memory{}; ///< of an allocation or free node
   CUDA_KERNEL_NODE_PARAMS kernel{};
   std::vector<std::vector<std::byte>> arguments;
-  std::vector<void*> pointers; ///< to the arguments
+  std::vector<void*> pointers;     ///< to the arguments
+  std::vector<std::byte> buffer{}; ///< the arguments, if they came in one
+  std::size_t buffer_bytes = 0;
+  std::array<void*, 5> extra{}; ///< which names the buffer
 
   /// Whether an exec takes the others for these. It keeps to the kinds of a copy's memory, to the context of
   /// a fill's memory, and to the numbers of rows.

@@ -83,6 +83,8 @@ struct Process {
   std::vector<std::shared_ptr<MemoryPool>> memory_pools; ///< all of them
   std::vector<std::shared_ptr<const void>> dropped;      ///< given back, but perhaps used by pending work
 
+  std::vector<std::shared_ptr<const void>> kept; ///< for the life of the process
+
   void deinitialize() { deinitialized = unusual = true; }
 };
 

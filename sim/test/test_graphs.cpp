@@ -204,23 +204,24 @@ TEST_CASE("an instantiation with parameters says how it went, and keeps no uploa
   CHECK(flags == 9);
 }
 
-TEST_CASE("what the node of a captured kernel tells about arguments in one buffer was not measured") {
-  const Death death = death_of([] {
-    Fixture f;
-    unsigned long long argument = 0;
-    std::size_t bytes = sizeof argument;
-    void* buffer[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &argument, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
-                      CU_LAUNCH_PARAM_END};
-    CUgraph graph = nullptr;
-    CUgraphNode node = nullptr;
-    std::size_t count = 1;
-    f.cu.begin_capture(f.stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
-    f.cu.launch(f.kernel, 1, 1, 1, 1, 1, 1, 0, f.stream, nullptr, buffer);
-    f.cu.end_capture(f.stream, &graph);
-    f.cu.graph_nodes(graph, &node, &count);
-    CUDA_KERNEL_NODE_PARAMS found{};
-    f.cu.find<PFN_cuGraphKernelNodeGetParams_v12000>("cuGraphKernelNodeGetParams", 12000)(node, &found);
-  });
-  CHECK(death.aborted);
-  CHECK(death.says("the parameters of a captured kernel"));
+TEST_CASE("the node of a captured kernel keeps a copy of arguments in one buffer") {
+  Fixture f;
+  unsigned long long argument = 7;
+  std::size_t bytes = sizeof argument;
+  void* buffer[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &argument, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
+                    CU_LAUNCH_PARAM_END};
+  CUgraph graph = nullptr;
+  CUgraphNode node = nullptr;
+  std::size_t count = 1;
+  OK(f.cu.begin_capture(f.stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+  OK(f.cu.launch(f.kernel, 2, 1, 1, 3, 1, 1, 0, f.stream, nullptr, buffer));
+  OK(f.cu.end_capture(f.stream, &graph));
+  OK(f.cu.graph_nodes(graph, &node, &count));
+  argument = 8;
+  CUDA_KERNEL_NODE_PARAMS found{};
+  OK(f.cu.find<PFN_cuGraphKernelNodeGetParams_v12000>("cuGraphKernelNodeGetParams", 12000)(node, &found));
+  CHECK((found.gridDimX == 2 && found.blockDimX == 3));
+  CHECK(found.kernelParams == nullptr);
+  REQUIRE((found.extra != nullptr && found.extra[0] == CU_LAUNCH_PARAM_BUFFER_POINTER));
+  CHECK(*static_cast<unsigned long long*>(found.extra[1]) == 7);
 }

@@ -11,9 +11,9 @@ namespace cuevent::sim {
 namespace {
 
 // Of one multiprocessor and one block, as the attributes of the device say.
-constexpr int most_blocks = 32, most_threads = 2048, most_threads_of_block = 1024, warp = 32;
+constexpr int most_blocks = 32, most_threads_of_processor = 2048, most_threads_of_block = 1024, warp = 32;
 constexpr std::size_t shared_of_processor = 233'472, shared_of_block = 232'448, plain_shared = 49'152;
-constexpr std::size_t reserved_shared = 1'024, shared_granule = 128;
+constexpr std::size_t shared_granule = 128;
 
 } // namespace
 
@@ -43,8 +43,8 @@ int Api::blocks_that_fit(const Function& function, int threads, std::size_t dyna
     return 0;
   const std::size_t granules = (dynamic + code.shared + shared_granule - 1) / shared_granule;
   const std::size_t shared = granules * shared_granule + reserved_shared;
-  return std::min(
-      {most_blocks, most_threads / (warps * warp), static_cast<int>(shared_of_processor / shared)});
+  return std::min({most_blocks, most_threads_of_processor / (warps * warp),
+                   static_cast<int>(shared_of_processor / shared)});
 }
 
 CUresult Api::cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, CUfunction handle,

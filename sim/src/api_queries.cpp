@@ -317,8 +317,8 @@ bool Api::pointer_attribute(void* data, CUpointer_attribute attribute, const All
     put(data, !known || !of->pool ? nullptr : as<CUmemoryPool>(*of->pool));
     return known;
   case CU_POINTER_ATTRIBUTE_MAPPING_SIZE: {
-    const std::size_t granule = !known || !of->memory ? 1 : of->pool ? 16 * page : page;
-    if (known) put(data, (of->bytes + granule - 1) / granule * granule);
+    const std::size_t piece = !known || !of->memory ? 1 : of->pool ? 16 * page : page;
+    if (known) put(data, rounded(of->bytes, piece));
     return known;
   }
   case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR: // of pinned memory, somewhere before it

@@ -11,7 +11,8 @@
 
 namespace cuevent::sim {
 
-inline constexpr int multiprocessors = 132; // of the simulated device
+inline constexpr int multiprocessors = 132;           // of the simulated device
+inline constexpr std::size_t reserved_shared = 1'024; // the driver's part of a block's shared memory
 
 struct KernelCode {
   struct Parameter {

@@ -20,11 +20,10 @@ constexpr unsigned machine = 190;
 constexpr unsigned relocatable_object = 13;                      // a type of symbols
 constexpr unsigned char new_abi = 8, new_os_abi = 0x41;          // of CUDA 13
 constexpr unsigned char kernel_mark = 0x10, managed_mark = 0x04; // of a symbol
-constexpr std::size_t reserved_shared = 1'024;                   // the driver's part of shared memory
 
 // Attributes of kernels, and of the file
 enum : unsigned char {
-  most_threads = 0x05,
+  thread_bounds = 0x05,
   frame = 0x11,
   parameter = 0x17,
   registers = 0x2f,
@@ -134,7 +133,7 @@ KernelCode kernel_of(const std::string& info) {
       auto& one = numbered(kernel.parameters, value_in<std::uint16_t>(value, 4));
       const std::uint32_t size = word(value, 2);
       one = {value_in<std::uint16_t>(value, 6), number == parameter ? size >> 18U : size};
-    } else if (number == most_threads) {
+    } else if (number == thread_bounds) {
       std::uint64_t threads = 1;
       for (std::size_t i = 0; i < 3; ++i)
         threads = std::min<std::uint64_t>(threads * word(value, i), 1'024);
@@ -317,7 +316,7 @@ std::string info_of(const KernelCode& kernel) {
                                static_cast<std::uint16_t>(kernel.parameters[i].offset),
                                static_cast<std::uint32_t>(kernel.parameters[i].size)});
   const std::uint32_t threads[] = {static_cast<std::uint32_t>(kernel.most_threads), 1, 1};
-  append_attribute(info, most_threads, threads);
+  append_attribute(info, thread_bounds, threads);
   if (kernel.explicit_cluster) append_attribute(info, explicit_cluster, std::uint32_t{0});
   if (kernel.cluster[0] != 0) append_attribute(info, cluster, kernel.cluster);
   return info;

@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <charconv>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -172,8 +173,10 @@ bool run_matrix(const std::string& program, const std::string& only, Part part, 
                 job.ended.output.c_str());
   }
   std::printf("%zu cells in %zu processes, %d not tested: %s\n", cells, jobs.size(), untested,
-              green ? "all as documented" : "some not as documented");
-  return green;
+              cells == 0 ? "nothing was tested"
+              : green    ? "all as documented"
+                         : "some not as documented");
+  return green && cells > 0;
 }
 
 /// Prints the number of devices and returns 0, or prints what is missing.
@@ -243,6 +246,13 @@ int main(int argc, char** argv) {
     std::fputs(asked.output.c_str(), stderr);
     return asked.how == "exited with 77" ? 77 : 1;
   }
-  const bool green = run_matrix(program, only, part, jobs, std::atoi(asked.output.c_str()));
+  int devices = 0;
+  const char* const end = asked.output.data() + asked.output.size();
+  if (const auto read = std::from_chars(asked.output.data(), end, devices);
+      read.ec != std::errc() || read.ptr != end || devices < 1) {
+    std::fprintf(stderr, "the number of devices is not known: %s\n", asked.output.c_str());
+    return 1;
+  }
+  const bool green = run_matrix(program, only, part, jobs, devices);
   return green && (page_file.empty() || is_up_to_date(program, page_file)) ? 0 : 1;
 }

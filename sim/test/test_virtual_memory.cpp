@@ -48,7 +48,7 @@ struct VirtualMemory : Fixture {
 TEST_CASE("a segment grows by mapping memory behind it, and copies cross the border") {
   VirtualMemory f;
   const CUdeviceptr segment = f.reserve(4 * piece);
-  for (const std::size_t place : {0, 1}) {
+  for (const std::size_t place : {std::size_t{0}, std::size_t{1}}) {
     const auto memory = f.create();
     OK(f.cu.memory_map(segment + place * piece, piece, 0, memory, 0));
     OK(f.cu.memory_release(memory)); // the mapping keeps it

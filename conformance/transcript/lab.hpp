@@ -10,6 +10,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <sys/types.h>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -235,6 +236,7 @@ public:
 
 private:
   std::atomic<bool> done_ = false;
+  std::atomic<pid_t> number_ = 0; // of the thread
   CUresult result_ = CUDA_ERROR_UNKNOWN;
   std::thread thread_;
 };

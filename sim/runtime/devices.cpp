@@ -3,7 +3,10 @@
 #include "runtime.hpp"
 
 #include <cstddef>
-#include <cudaProfiler.h>
+
+// As in cudaProfiler.h, which not every installation has.
+extern "C" CUresult CUDAAPI cuProfilerStart();
+extern "C" CUresult CUDAAPI cuProfilerStop();
 
 namespace cuevent::sim::runtime {
 

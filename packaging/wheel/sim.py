@@ -10,7 +10,7 @@
     sim.run_until_idle()
 
 It works in a program that `cuevent sim -- python ...` has started. Elsewhere each function raises
-NotSimulated; available() tells. The functions are those of the C++ header cuevent/sim.hpp, with the same
+NotSimulated; available() tells. The functions are as in the C++ header cuevent/sim.hpp, with the same
 names. Times are seconds. A call that makes no sense raises Error, and has changed nothing.
 
 Thread-safety: any thread may call any function here. No other thread may be inside a driver call while

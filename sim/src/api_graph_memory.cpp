@@ -2,6 +2,7 @@
 // Memory that graphs allocate: the nodes, what a launch does with them, and what a device keeps for them.
 
 #include "api.hpp"
+#include "device_attributes.hpp"
 #include "graph_memory.hpp"
 #include "memory_pool.hpp"
 
@@ -41,7 +42,7 @@ std::shared_ptr<GraphMemory> Api::graph_memory_at(std::uintptr_t address) const 
 Work Api::allocation_node_work(const CUDA_MEM_ALLOC_NODE_PARAMS& wanted, const Graph& graph,
                                const Birthplace& home) {
   refuse_if(wanted.bytesize == 0, CUDA_ERROR_INVALID_VALUE);
-  refuse_if(wanted.bytesize > (std::size_t{16} << 30), CUDA_ERROR_OUT_OF_MEMORY);
+  refuse_if(wanted.bytesize > all_memory, CUDA_ERROR_OUT_OF_MEMORY);
   auto memory = std::make_shared<GraphMemory>();
   memory->block.reset(new std::byte[wanted.bytesize + granule]); // the system gives pages when they are used
   memory->home = graph.number;

@@ -3,6 +3,7 @@
 
 #include "api.hpp"
 #include "binary_code.hpp"
+#include "device_attributes.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -152,7 +153,7 @@ CUresult Api::variable(CUdeviceptr* out, size_t* bytes, const std::shared_ptr<Mo
   if (address == 0) {
     Allocation allocation;
     allocation.bytes = found->second.bytes;
-    refuse_if(allocation.bytes > (std::size_t{16} << 30), CUDA_ERROR_OUT_OF_MEMORY);
+    refuse_if(allocation.bytes > all_memory, CUDA_ERROR_OUT_OF_MEMORY);
     allocation.home = module->home;
     allocation.variable = true;
     allocation.managed = found->second.managed;

@@ -63,11 +63,10 @@ CUresult Api::cuCtxSetLimit(CUlimit limit, size_t value) {
   const Limit* const known = limit_of(limit);
   refuse_if(known->refusal != CUDA_SUCCESS, known->refusal);
   refuse_if(value > known->most, CUDA_ERROR_INVALID_VALUE);
-  const std::size_t rounded = (value + known->granule - 1) / known->granule * known->granule;
+  const std::size_t whole = rounded(value, known->granule);
   std::size_t& now = home->limits.try_emplace(limit, known->initial).first->second;
   // A device keeps a wish for the stack as it is if it rounds to the present size.
-  now = limit == CU_LIMIT_STACK_SIZE && rounded == now ? value
-                                                       : std::clamp(rounded, known->least, known->capped);
+  now = limit == CU_LIMIT_STACK_SIZE && whole == now ? value : std::clamp(whole, known->least, known->capped);
   return CUDA_SUCCESS;
 }
 

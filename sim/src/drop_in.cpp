@@ -206,7 +206,7 @@ const bool exported = [] {
 /// Runs after everything that the program registered for its end.
 __attribute__((destructor)) void report_calls() {
   Computer& computer = Computer::instance();
-  const Computer::Lock lock(computer.mutex, std::try_to_lock); // a thread may be in a call for ever
+  const Computer::Lock lock(computer.mutex, std::try_to_lock); // a thread may stay in a call
   if (lock.owns_lock()) computer.report.add_end(computer.calls());
 }
 

@@ -16,14 +16,23 @@ constexpr long long longest_part = 1'000'000; // of a sleep
 
 constinit WaitHistories histories;
 
+/// One multiplication would put addresses at some regular distances into few sets.
+std::uint64_t spread(std::uint64_t key) noexcept {
+  for (int i = 0; i < 2; ++i) {
+    key *= 0x9e3779b97f4a7c15U;
+    key ^= key >> 32;
+  }
+  return key;
+}
+
 } // namespace
 
 WaitHistory& WaitHistories::of(const void* driver, const void* key) noexcept {
-  // Handles of two drivers can be equal. The multiplication spreads addresses over the sets.
+  // Handles of two drivers can be equal.
   const std::uint64_t both =
       reinterpret_cast<std::uintptr_t>(key) + 31 * std::uint64_t{reinterpret_cast<std::uintptr_t>(driver)};
   const auto mine = static_cast<long long>(both);
-  auto& [places, next] = sets_[(both * 0x9e3779b97f4a7c15U >> 32) % sets_.size()];
+  auto& [places, next] = sets_[spread(both) % sets_.size()];
   for (WaitHistory& each : places)
     if (each.key_ == mine) return each;
   WaitHistory& taken = places[static_cast<std::size_t>(next) % places.size()];

@@ -10,10 +10,12 @@
 #include <cuevent/error_hook.hpp>
 #include <cuevent/text.hpp>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <execinfo.h>
 #include <new>
 #include <string_view>
 #include <sys/wait.h>
@@ -70,6 +72,21 @@ CUstream made_in(const Context& context) {
 
 bool agrees(CUresult result, CUresult expected) {
   return result == expected || (expected == CUDA_SUCCESS && result == CUDA_ERROR_NOT_READY);
+}
+
+/// Whose code it was: a driver's handlers of exit() can crash in a child too. A sanitizer says it by itself.
+void show_stack_of_crash() {
+#ifndef SANITIZED
+  struct sigaction action {};
+  action.sa_handler = [](int number) {
+    std::array<void*, 32> frames{};
+    backtrace_symbols_fd(frames.data(), backtrace(frames.data(), static_cast<int>(frames.size())), 2);
+    raise(number); // after this handler, by SA_RESETHAND
+  };
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  for (const int number : {SIGSEGV, SIGBUS, SIGABRT})
+    sigaction(number, &action, nullptr);
+#endif
 }
 
 } // namespace
@@ -182,7 +199,10 @@ bool child_succeeds(const std::function<void()>& run, bool exits) {
     } catch (const std::exception& error) {
       expect(false, std::string("no exception in the child: ") + error.what());
     }
-    if (exits) std::exit(process::disappointed());
+    if (exits) {
+      show_stack_of_crash();
+      std::exit(process::disappointed());
+    }
     _exit(process::disappointed());
   }
   const auto begin = std::chrono::steady_clock::now();

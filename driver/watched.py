@@ -89,8 +89,16 @@ def effects_of(function):
         "value_of_64_bits": function.work() == "values" and "cuuint64_t" in kinds,
         # A kernel whose parameters are not in the arguments of the call.
         "hides_memory": function.effects.get("submits") == "kernel" and "void**" not in kinds,
+        "stays_on_device": stays_on_device(function, has),
     }
     return [name for name, is_set in bits.items() if is_set]
+
+
+def stays_on_device(function, has):
+    """It copies or sets memory of the device, and the call does not wait for the copy to end."""
+    writes = {what for what, use in has if use == "writes"}
+    may_wait = function.effects.get("waits", "no") != "no" and ("host memory", "reads") not in has
+    return function.work() in ("copy", "fill") and writes == {"memory"} and not may_wait
 
 
 def check(function):

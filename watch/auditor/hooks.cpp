@@ -87,8 +87,7 @@ template <Verb verb>
 bool is_unrecorded() {
   if (verb == Verb::memory_make || verb == Verb::capture_change || changes_graph(verb))
     return !has_feature(memory_use);
-  return verb == Verb::other || is_question(verb) || verb == Verb::memory_free ||
-         (verb == Verb::context_synchronize && !has_feature(blocking_calls));
+  return verb == Verb::other || is_question(verb) || verb == Verb::memory_free;
 }
 
 /// Whether a submission may block its thread.

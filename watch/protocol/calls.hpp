@@ -68,6 +68,8 @@ enum Effect : std::uint8_t {
   relaxed_capture = 16, // begins a capture that is relaxed, although the call does not say so
   value_of_64_bits = 32,
   hides_memory = 64, // a kernel whose parameters are not in the arguments
+  stays_on_device =
+      128, // a copy or a memset of which the host sees nothing, unless it looks at mapped memory
 };
 
 struct EntryData {

@@ -66,7 +66,7 @@ enum class Stacks : std::uint32_t { none, usual, all };
 /// What the auditor does in addition to writing records; each is a bit of Region::features.
 enum Feature : std::uint32_t {
   probes = 1,         // records events of its own on the program's streams
-  blocking_calls = 2, // records calls without a stream that can block, and gives them stacks
+  blocking_calls = 2, // gives stacks to copies without a stream, which can block
   jitter = 4,         // holds streams back: see jitter_plan.hpp
   memory_use = 8,     // records which memory calls use, and gives these calls stacks
 };

@@ -57,9 +57,9 @@ enum class Verb : std::uint8_t {
   context_release, // a green context ends, or a context that may be attached still
   primary_release,
   device_reset,
-  name_function,       // cuModuleGetFunction and its like: never recorded, see Region::names
-  context_synchronize, // recorded only if it failed, or if Feature::blocking_calls is set
-  copy,        // a copy or a memset without a stream, which may wait for the device; recorded as above
+  name_function, // cuModuleGetFunction and its like: never recorded, see Region::names
+  context_synchronize,
+  copy,        // a copy or a memset without a stream, which may wait for the device
   memory_make, // recorded only if the call failed, or with Feature::memory_use
   memory_free, // the same
   other,       // recorded only if the call failed

@@ -87,9 +87,14 @@ const std::vector<RulePage>& rule_pages() {
        "cuEventElapsedTime succeeds, and the time is negative.",
        "Pass the event that was recorded first as the start."},
       {Rule::elapsed_without_work, "elapsed-without-work",
-       "measures the time of a stream that got no work between the two records",
-       "An event marks a place of its own stream. Work on other streams is not between the two records.",
-       "Record both events on the stream that gets the work.",
+       "measures a time that leaves out work which was submitted between the two records",
+       "An event marks a place of its own stream. Work on another stream is in the time only if the end "
+       "comes "
+       "after it: by an event that the timed stream waits for, or by a wait of the host before the end is "
+       "recorded. Streams whose work the program waits for in another way are not reported.",
+       "Record both events on the stream that gets the work, or let that stream wait for the other ones "
+       "before "
+       "the end is recorded.",
        "Pass the stream to event.record(stream), or record inside of `with torch.cuda.stream(stream):`."},
       {Rule::record_replaced, "record-replaced",
        "records an event for a second stream before anything has waited for the first record",

@@ -10,7 +10,6 @@ namespace watch {
 /// work. Not all that orders work is recorded:
 /// - What the host reads from memory that a kernel writes is known only with records of memory.
 /// - Host waits by cuMemFree are recorded only then.
-/// - Those by cuCtxSynchronize and by copies without a stream need Feature::blocking_calls.
 /// Thread-safety: none.
 class StreamOrder {
 public:

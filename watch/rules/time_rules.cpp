@@ -2,9 +2,12 @@
 // Times between events: those that the driver refuses, and those that are not what the program wants.
 #include "rules/object_text.hpp"
 #include "rules/rules.hpp"
+#include "rules/timed_work.hpp"
 
+#include <map>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 namespace watch {
 
@@ -19,35 +22,25 @@ public:
     if (!call.succeeded()) return;
     if (call.verb() == Verb::event_record || call.verb() == Verb::event_destroy)
       if (const EventState* const event = world_.event(call.event)) give_up(event->number);
-    if (submits_work(call.verb())) count_work(call);
-    if (call.verb() == Verb::copy) ++work_of_[call.thread].ordered;
   }
 
-  void after(const Call& call) override {
-    if (!call.succeeded()) return;
-    if (call.verb() == Verb::stream_wait) ++waits_;
-    if (call.verb() != Verb::event_record) return;
-    Work& work = work_at_record_[world_.event(call.event)->number] = work_of_[call.thread];
-    work.ordered += waits_;
-  }
+  void after(const Call& call) override { work_.see(call); }
 
   void end(bool by_itself) override {
     while (by_itself && !early_.empty())
       give_up(early_.begin()->first);
+    for (auto& [place, omission] : omissions_)
+      if (by_itself && !omission.is_excused && !work_.is_followed(omission.work))
+        report_(std::move(omission.finding));
   }
 
 private:
-  /// Work that a thread has submitted.
-  struct Work {
-    unsigned long apart = 0;   // on streams that are known not to be blocking
-    unsigned long ordered = 0; // on others
+  /// A time that leaves out work, if the program does not wait for that work in another way.
+  struct Omission {
+    Finding finding;
+    Point work;
+    bool is_excused = false;
   };
-
-  void count_work(const Call& call) {
-    const StreamState* const stream = world_.stream(call.stream());
-    const bool is_apart = stream != nullptr && stream->created && !stream->blocking;
-    ++(is_apart ? work_of_[call.thread].apart : work_of_[call.thread].ordered);
-  }
 
   /// Nobody will ask again for the time that ends with this event.
   void give_up(std::uint64_t end) {
@@ -103,31 +96,49 @@ private:
   }
 
   void judge(const Call& call, const EventState& start, const EventState& end) {
-    if (!start.record || !end.record || start.stream != end.stream || start.stream.handle == 0) return;
-    const std::vector<Earlier> earlier{{"the start was recorded here", *start.record},
-                                       {"the end was recorded here", *end.record}};
-    if (start.sequence > end.sequence && start.work_before > end.work_before)
-      return report_({Rule::elapsed_reversed,
-                      event_text(call.second_event) + ", the end, was recorded before " +
-                          event_text(call.event) + ", so the time is negative",
-                      call, earlier});
-    // Only if nothing can have brought the other work between the two records.
-    const Work &before = work_at_record_[start.number], &after = work_at_record_[end.number];
-    if (start.sequence < end.sequence && start.work_before == end.work_before &&
-        start.record->thread == end.record->thread && before.ordered == after.ordered &&
-        before.apart != after.apart)
-      report_({Rule::elapsed_without_work,
-               stream_text(start.stream) + " got no work between the two records, but other streams did",
-               call, earlier});
+    if (!start.record || !end.record) return;
+    std::vector<Earlier> earlier{{"the start was recorded here", *start.record},
+                                 {"the end was recorded here", *end.record}};
+    if (start.sequence > end.sequence) {
+      if (start.stream == end.stream && start.stream.handle != 0 && start.work_before > end.work_before)
+        report_({Rule::elapsed_reversed,
+                 event_text(call.second_event) + ", the end, was recorded before " + event_text(call.event) +
+                     ", so the time is negative",
+                 call, std::move(earlier)});
+      return;
+    }
+    const TimedWork::Judgement found = work_.judge(start, end);
+    if (!found.escaped || !(found.is_empty || found.by_same_thread)) return;
+    const Call& work = found.escaped->first;
+    earlier.push_back({"this work is not in the time", work});
+    const std::string stream = work.has_stream() ? stream_text(work.stream()) : "the default stream";
+    const std::string sentence =
+        found.had_begun
+            ? "there was no work between the two records, and " + stream + " was not done at the start"
+        : found.is_empty ? "no work between the two records comes before the end, but " + stream + " got some"
+                         : stream + " got work between the two records, and nothing orders it before the end";
+    Finding finding{Rule::elapsed_without_work, sentence, call, std::move(earlier)};
+    if (found.is_empty && found.by_same_thread && !found.had_begun) return report_(std::move(finding));
+    note_omission(std::move(finding), found.escaped->last);
+  }
+
+  /// A stream that is followed in some of the rounds is followed.
+  void note_omission(Finding finding, const Point& work) {
+    const auto [found, is_new] = omissions_.try_emplace({finding.call.stack, work.stream}, Omission{});
+    Omission& omission = found->second;
+    omission.is_excused |= !is_new && work_.is_followed(omission.work);
+    omission.work = work;
+    const unsigned long before = is_new ? 0 : omission.finding.count;
+    if (is_new) omission.finding = std::move(finding);
+    omission.finding.count = before + 1;
   }
 
   const World& world_;
   const Report report_;
   std::unordered_map<std::uint64_t, std::pair<Call, unsigned>> early_; // tries, by the number of the end
   std::unordered_set<std::uint64_t> read_;                             // ends whose time was read
-  std::unordered_map<std::uint32_t, Work> work_of_;                    // by thread
-  std::unordered_map<std::uint64_t, Work> work_at_record_;             // by the number of the event
-  unsigned long waits_ = 0;                                            // of streams, by all threads
+  TimedWork work_{world_};
+  std::map<std::pair<std::uint32_t, std::uint32_t>, Omission> omissions_; // by stack and stream
 };
 
 } // namespace

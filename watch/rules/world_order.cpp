@@ -154,7 +154,7 @@ const OrderEffects& World::effects_of(const Call& call) const {
   switch (call.verb()) {
   case Verb::work:
     if (speaks_with_host(call.work())) return unknown;
-    return is_opaque(call, {}) ? told : none;
+    return is_opaque(call, {}) && !call.has(stays_on_device) ? told : none;
   case Verb::value_write:
   case Verb::copy:
     return told;

@@ -537,10 +537,32 @@ TEST_CASE("times that mean nothing are reported", "[watch][rules]") {
     std::size_t found = 0;
     SECTION("other streams have it") { found = 1; }
     SECTION("the stream waits") { process.see("cuStreamWaitEvent", {stream, 0x102, 0}, CUDA_SUCCESS, 2); }
-    SECTION("a copy without a stream") { process.see("cuMemcpyDtoH_v2", {}); }
-    SECTION("work of a stream that nobody knows") { process.see("cuMemsetD8Async", {0x999}); }
+    SECTION("a copy without a stream") {
+      process.see("cuMemcpyDtoH_v2", {});
+      process.see("cuEventCreate", {0x102, 2});
+      process.see("cuEventRecord", {0x102, other_stream}); // something else will wait for the other stream
+    }
     process.see("cuEventRecord", {0x101, stream});
     process.see("cuEventElapsedTime", {event, 0x101});
+    CHECK(process.end() == Found(found, "elapsed-without-work"));
+  }
+  SECTION("of a part of the work") {
+    std::size_t found = 1;
+    process.see("cuMemsetD8Async", {stream});
+    process.see("cuEventRecord", {0x101, stream});
+    process.see("cuEventElapsedTime", {event, 0x101});
+    SECTION("that nothing waits for") {}
+    SECTION("and the program waits for all of it") { process.see("cuCtxSynchronize", {0x1}); }
+    SECTION("and the program waits for the other stream") {
+      found = 0;
+      process.see("cuStreamSynchronize", {other_stream});
+    }
+    SECTION("and the program waits for the other stream by an event") {
+      found = 0;
+      process.see("cuEventCreate", {0x102, 2});
+      process.see("cuEventRecord", {0x102, other_stream});
+      process.see("cuStreamWaitEvent", {stream, 0x102, 0});
+    }
     CHECK(process.end() == Found(found, "elapsed-without-work"));
   }
   SECTION("in the wrong order") {
@@ -569,6 +591,7 @@ TEST_CASE("times that mean nothing are reported", "[watch][rules]") {
     }
     SECTION("and then with success") {
       process.see("cuEventElapsedTime", {event, 0x101});
+      process.see("cuStreamSynchronize", {other_stream});
       CHECK(process.end().empty());
     }
   }
@@ -577,6 +600,58 @@ TEST_CASE("times that mean nothing are reported", "[watch][rules]") {
     process.see("cuEventElapsedTime", {event, 0x101}, CUDA_ERROR_INVALID_HANDLE);
     CHECK(process.end() == Found{"elapsed-never-recorded"});
   }
+}
+
+TEST_CASE("a time is of the work that the order puts into it", "[watch][rules]") {
+  Process process;
+  process.see("cuEventCreate", {event, 0});
+  process.see("cuEventCreate", {0x101, 0});
+  process.see("cuEventCreate", {0x102, 2});
+  std::uint64_t end = stream;
+  std::size_t found = 1;
+  SECTION("work that was begun before the start") {
+    process.see("cuMemsetD8Async", {other_stream});
+    SECTION("and is not done") {}
+    SECTION("and is done") {
+      found = 0;
+      process.see("cuStreamSynchronize", {other_stream});
+    }
+    process.see("cuEventRecord", {event, stream});
+  }
+  SECTION("between the records") {
+    process.see("cuEventRecord", {event, stream});
+    SECTION("of another thread") { process.see("cuMemsetD8Async", {other_stream}, CUDA_SUCCESS, 2); }
+    SECTION("of another thread, and the time is of other work") {
+      found = 0;
+      process.see("cuMemsetD8Async", {other_stream}, CUDA_SUCCESS, 2);
+      process.see("cuMemsetD8Async", {stream});
+    }
+    SECTION("of a stream that only waits for the start") {
+      process.see("cuEventRecord", {0x102, stream});
+      process.see("cuStreamWaitEvent", {other_stream, 0x102, 0});
+      process.see("cuMemsetD8Async", {other_stream});
+      process.see("cuMemsetD8Async", {stream});
+    }
+    SECTION("of a stream that nobody knows") {
+      found = 0;
+      process.see("cuMemsetD8Async", {0x999});
+    }
+    SECTION("of the stream of the start, and the end is on another one") {
+      process.see("cuMemsetD8Async", {other_stream});
+      process.see("cuMemsetD8Async", {stream});
+      end = other_stream;
+    }
+    SECTION("that the host waits for before the end") {
+      found = 0;
+      process.see("cuMemsetD8Async", {other_stream});
+      SECTION("by its stream") { process.see("cuStreamSynchronize", {other_stream}); }
+      SECTION("by a query") { process.see("cuStreamQuery", {other_stream}); }
+      SECTION("by the context") { process.see("cuCtxSynchronize", {}); }
+    }
+  }
+  process.see("cuEventRecord", {0x101, end});
+  process.see("cuEventElapsedTime", {event, 0x101});
+  CHECK(process.end() == Found(found, "elapsed-without-work"));
 }
 
 TEST_CASE("a call that is refused is reported with its reason", "[watch][rules]") {

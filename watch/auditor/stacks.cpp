@@ -91,11 +91,27 @@ struct Content {
   void add(std::uint64_t word) { words[count++] = word; }
 };
 
-Content content_of(const CachedStack& stack) {
+/// False if that cannot be known.
+bool is_of_interpreter(std::uintptr_t address) {
+  if (&find_object == nullptr) return false;
+  std::uint64_t result[64]; // the fourth word is the object
+  return find_object(reinterpret_cast<void*>(address), result) == 0 &&
+         reinterpret_cast<const link_map*>(result[3]) == state.python.interpreter;
+}
+
+/// From 3.13 on, an interpreter calls the same function from other places once the caller has run a few times.
+/// So one address stands for all its frames, and the Python frames tell the rest.
+Content content_of(const CachedStack& stack, bool with_python = false) {
   Content content;
-  content.add(stack.depth);
-  for (std::uint32_t i = 0; i < stack.depth; ++i)
+  content.add(0);
+  for (std::uint32_t i = 0; i < stack.depth; ++i) {
+    if (with_python && is_of_interpreter(stack.frames[i].address)) {
+      content.add(reinterpret_cast<std::uintptr_t>(state.python.state_of_this_thread) + 1); // returns there
+      break;
+    }
     content.add(stack.frames[i].address);
+  }
+  content.words[0] = content.count - 1;
   return content;
 }
 
@@ -179,7 +195,7 @@ std::uint32_t stack_number(Thread& thread, std::uintptr_t address, std::uintptr_
     const std::uint64_t place = python_place(python);
     PythonPlace& known = stack.in_python[(place >> 40) % places_per_stack];
     if (known.number != 0 && known.place == place) return known.number;
-    Content content = content_of(stack);
+    Content content = content_of(stack, true);
     add_python_frames(content, python);
     known = {place, intern(content)};
     return known.number;

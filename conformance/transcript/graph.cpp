@@ -594,7 +594,7 @@ std::vector<Scenario> graph_scenarios() {
           {"graph.beside_captured", beside_captured},
           {"graph.edges", edges},
           {"graph.refused_lists", refused_lists, Place::child},
-          {"graph.instantiate_with_parameters", instantiate_with_parameters, Place::probe}};
+          {"graph.instantiate_with_parameters", instantiate_with_parameters, Place::child}};
 }
 
 } // namespace transcript

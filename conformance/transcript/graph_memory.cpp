@@ -44,17 +44,24 @@ std::string used_and_reserved(Lab& lab) {
   return joined(parts);
 }
 
-void arguments(Lab& lab) {
-  const Api& cu = lab.cu;
-  Graph graph(lab);
-  const auto add = [&](const std::string& name, const auto& change) {
+// Adds allocation nodes.
+struct Adding {
+  explicit Adding(Lab& of) : lab(of), graph(of) {}
+  template <class Change>
+  void operator()(const std::string& name, const Change& change) {
     Parameters parameters = plain(lab);
     change(parameters);
     parameters.dptr = 0;
     CUgraphNode node = nullptr;
-    lab.is(name, cu.GraphAddMemAllocNode(&node, graph, nullptr, 0, &parameters));
+    lab.is(name, lab.cu.GraphAddMemAllocNode(&node, graph, nullptr, 0, &parameters));
     lab.shows(name + ".address", parameters.dptr != 0);
-  };
+  }
+  Lab& lab;
+  Graph graph;
+};
+
+void arguments(Lab& lab) {
+  Adding add(lab);
   add("plain", [](Parameters&) {});
   add("one_byte", [](Parameters& p) { p.bytesize = 1; });
   add("too_much", [](Parameters& p) { p.bytesize = std::size_t{1} << 50; });
@@ -76,7 +83,18 @@ void arguments(Lab& lab) {
     add("access_" + std::to_string(flags),
         [&](Parameters& p) { p.accessDescs = &access, p.accessDescCount = 1; });
   }
-  add("no_access", [&](Parameters& p) { p.accessDescCount = 1; });
+}
+
+// An H200 has ended the process.
+void no_access(Lab& lab) {
+  Adding add(lab);
+  add("parameters", [&](Parameters& p) { p.accessDescCount = 1; });
+}
+
+void more_arguments(Lab& lab) {
+  const Api& cu = lab.cu;
+  Adding add(lab);
+  const CUgraph graph = add.graph;
   add("reserved", [](Parameters& p) { p.poolProps.reserved[0] = 1; });
   Parameters parameters = plain(lab);
   CUgraphNode node = nullptr;
@@ -222,11 +240,13 @@ void captures(Lab& lab) {
 } // namespace
 
 std::vector<Scenario> graph_memory_scenarios() {
-  return {{"graph_memory.arguments", arguments, Place::probe},
-          {"graph_memory.freed_elsewhere", freed_elsewhere, Place::probe},
-          {"graph_memory.fixed", fixed, Place::probe},
-          {"graph_memory.kept", kept, Place::probe},
-          {"graph_memory.captures", captures, Place::probe}};
+  return {{"graph_memory.arguments", arguments, Place::alone},
+          {"graph_memory.no_access", no_access, Place::probe},
+          {"graph_memory.more_arguments", more_arguments, Place::probe},
+          {"graph_memory.freed_elsewhere", freed_elsewhere, Place::alone},
+          {"graph_memory.fixed", fixed, Place::alone},
+          {"graph_memory.kept", kept, Place::alone},
+          {"graph_memory.captures", captures, Place::alone}};
 }
 
 } // namespace transcript

@@ -286,7 +286,7 @@ std::vector<Scenario> green_scenarios() {
           {"green.streams", streams, Place::child},
           {"green.host_flags", host_flags, Place::child},
           {"green.resources", resources, Place::child},
-          {"green.more_resources", more_resources, Place::probe}};
+          {"green.more_resources", more_resources, Place::child}};
 }
 
 } // namespace transcript

@@ -698,8 +698,16 @@ void linker_options(Lab& lab) {
   void* values[] = {log, reinterpret_cast<void*>(sizeof log)};
   CUlinkState state = nullptr;
   lab.is("log", cu.LinkCreate(2, names, values, &state));
-  for (const int option : {0, 7, 8, 9, 10, 11, 12, 13, 14, 16, 20, 30, 1})
+  for (const int option : {0, 7, 8, 9, 10, 11, 12, 13, 14, 16, 20, 30})
     lab.is(std::to_string(option) + ".to_0", create(option, nullptr));
+}
+
+// An H200 has ended the process.
+void no_threads_in_a_block(Lab& lab) {
+  CUjit_option name = CU_JIT_THREADS_PER_BLOCK;
+  void* value = nullptr;
+  CUlinkState state = nullptr;
+  lab.is("link", lab.cu.LinkCreate(1, &name, &value, &state));
 }
 
 void cooperative(Lab& lab) {
@@ -979,7 +987,8 @@ std::vector<Scenario> libraries_scenarios() {
           {"code.clusters", clusters, Place::alone},
           {"code.cooperative", cooperative, Place::alone},
           {"code.linker_neighbours", linker_neighbours, Place::alone},
-          {"code.linker_options", linker_options, Place::probe},
+          {"code.linker_options", linker_options, Place::child},
+          {"code.no_threads_in_a_block", no_threads_in_a_block, Place::probe},
           {"code.pairs", pairs, Place::child},
           {"code.loads", loads, Place::child},
           {"code.lazy_loads", lazy_loads, Place::bare}};

@@ -429,7 +429,7 @@ std::vector<Scenario> memory_pools_scenarios() {
           {"pools.captured", captured, Place::child},
           {"pools.freed_twice", freed_twice, Place::last},
           {"pools.kinds", kinds, Place::child},
-          {"pools.more_kinds", more_kinds, Place::probe}};
+          {"pools.more_kinds", more_kinds, Place::child, 2}};
 }
 
 } // namespace transcript

@@ -397,7 +397,9 @@ void two_devices(Lab& lab) {
   }
 }
 
-void unmapped_copy(Lab& lab) {
+// Work whose memory is unmapped before it runs.
+template <class Call>
+void unmapped(Lab& lab, const char* name, const Call& call) {
   const Api& cu = lab.cu;
   const CUdeviceptr range = reserve(lab, piece);
   CUdeviceptr plain = 0;
@@ -408,23 +410,43 @@ void unmapped_copy(Lab& lab) {
   Stream stream(lab);
   {
     Gate gate(lab, stream);
-    lab.is("copy", cu.MemcpyDtoDAsync(plain, range, 64, stream));
+    lab.is(name, call(range, plain, stream));
     lab.is("unmap", cu.MemUnmap(range, piece));
   }
   lab.is("synchronize", cu.StreamSynchronize(stream));
 }
 
+void unmapped_copy(Lab& lab) {
+  unmapped(lab, "copy", [&](CUdeviceptr range, CUdeviceptr plain, CUstream stream) {
+    return lab.cu.MemcpyDtoDAsync(plain, range, 64, stream);
+  });
+}
+
+void unmapped_fill(Lab& lab) {
+  unmapped(lab, "fill", [&](CUdeviceptr range, CUdeviceptr, CUstream stream) {
+    return lab.cu.MemsetD8Async(range, 1, 64, stream);
+  });
+}
+
+void unmapped_store(Lab& lab) {
+  unmapped(lab, "store", [&](CUdeviceptr range, CUdeviceptr, CUstream stream) {
+    return lab.cu.StreamWriteValue32(stream, range, 1, 0);
+  });
+}
+
 } // namespace
 
 std::vector<Scenario> virtual_memory_scenarios() {
-  return {{"virtual.granularity", granularity, Place::probe},
-          {"virtual.creation", creation, Place::probe},
-          {"virtual.reservation", reservation, Place::probe},
-          {"virtual.mapping", mapping, Place::probe},
-          {"virtual.accessing", accessing, Place::probe},
-          {"virtual.shared", shared, Place::probe},
-          {"virtual.two_devices", two_devices, Place::probe, 2},
-          {"virtual.unmapped_copy", unmapped_copy, Place::probe}};
+  return {{"virtual.granularity", granularity, Place::alone},
+          {"virtual.creation", creation, Place::alone},
+          {"virtual.reservation", reservation, Place::alone},
+          {"virtual.mapping", mapping, Place::alone},
+          {"virtual.accessing", accessing, Place::alone},
+          {"virtual.shared", shared, Place::alone},
+          {"virtual.two_devices", two_devices, Place::alone, 2},
+          {"virtual.unmapped_copy", unmapped_copy, Place::alone},
+          {"virtual.unmapped_fill", unmapped_fill, Place::probe},
+          {"virtual.unmapped_store", unmapped_store, Place::probe}};
 }
 
 } // namespace transcript

@@ -28,6 +28,7 @@ struct GreenContext : Object {
 
 struct ResourceDescription : Object {
   unsigned multiprocessors = 0;
+  bool has_rest = false; ///< what a split of the device has left
 };
 
 /// One driver call of one process, made under the computer's lock. Has one member for each driver
@@ -73,7 +74,7 @@ private:
   std::shared_ptr<T> make(Kind, const Context* where);
   std::string history(const Context* where) const;
   std::string ending() const; ///< "destroyed by ... in call #..."
-  ThreadState& thread() { return computer_.this_thread(process_); }
+  ThreadState& thread() const { return computer_.this_thread(process_); }
 
   // Contexts
   std::shared_ptr<Context> new_context(Context::Type, int device);
@@ -271,7 +272,8 @@ private:
   // Memory that graphs allocate
   std::shared_ptr<GraphMemory> graph_memory_at(std::uintptr_t address) const;
   Work allocation_node_work(const CUDA_MEM_ALLOC_NODE_PARAMS&, const Graph&, const Birthplace&);
-  Work free_node_work(CUdeviceptr, const Graph&, const std::vector<Node*>& after);
+  Work free_node_work(CUdeviceptr, const Graph&);
+  void check_place_of_node(const CUmemPoolProps&);
   CUdeviceptr capture_allocation(Stream&, std::size_t bytes, const MemoryPool& from);
   void capture_free(Stream&, CUdeviceptr);
   bool has_allocated(const GraphMemory&) const;
@@ -303,7 +305,10 @@ private:
   CUresult set_step_event(Work&, CUevent);
   CUresult get_node_event(CUgraphNode, CUgraphNodeType, CUevent*);
   Work& step_of(CUgraphExec, CUgraphNode, CUgraphNodeType, const char* reason_if_gone = nullptr);
-  CUresult instantiate(CUgraphExec*, CUgraph, unsigned long long flags);
+  std::pair<CUgraphInstantiateResult, const Node*> hindrance_to_instantiation(const Graph&,
+                                                                              unsigned long long flags);
+  CUresult instantiate(CUgraphExec*, CUgraph, unsigned long long flags,
+                       CUDA_GRAPH_INSTANTIATE_PARAMS*); // null: nobody asks why it cannot be
   void launch(const std::shared_ptr<Exec::Body>&, const std::shared_ptr<Stream>&);
   CUresult list_nodes(const std::vector<Node*>&, CUgraphNode*, size_t*);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "api.hpp"
+#include "graph_memory.hpp"
 
 #include <algorithm>
 
@@ -40,6 +41,8 @@ void Api::kill(Context& context) {
   std::erase_if(process_.allocations, [&](const auto& each) { // registered memory of the program
     return !each.second.memory && each.second.home.context.get() == &context;
   });
+  std::erase_if(process_.mapped_graph_memory,
+                [&](const auto& each) { return each->named.home.context.get() == &context; });
   context.per_thread.clear();
   context.barriers.clear();
   context.shared_recordings.clear();

@@ -12,7 +12,8 @@ namespace cuevent::sim {
 
 namespace {
 
-/// Each node comes after all its dependencies, otherwise in creation order. Empty if there is a cycle.
+/// Each node comes after all its dependencies, otherwise in creation order. Nodes of a cycle, and those behind
+/// it, are left out.
 std::vector<const Node*> in_topological_order(const Graph& graph) {
   std::vector<const Node*> order;
   std::set<const Node*> placed;
@@ -29,15 +30,26 @@ std::vector<const Node*> in_topological_order(const Graph& graph) {
       placing = true;
     }
   }
-  if (order.size() < graph.nodes.size()) order.clear();
   return order;
+}
+
+constexpr unsigned long long upload = CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD;
+constexpr unsigned long long for_device = CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH;
+constexpr unsigned long long kept_flags = for_device | CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
+
+/// Whether an exec with such a node can be launched from the device.
+bool is_for_device(CUgraphNodeType type) {
+  if (type != CU_GRAPH_NODE_TYPE_KERNEL && type != CU_GRAPH_NODE_TYPE_HOST &&
+      type != CU_GRAPH_NODE_TYPE_EMPTY)
+    not_modelled("a launch from the device of other nodes than kernels");
+  return type == CU_GRAPH_NODE_TYPE_KERNEL;
 }
 
 } // namespace
 
 std::vector<Exec::Step> Api::steps_of(const Graph& graph) {
   const auto order = in_topological_order(graph);
-  refuse_if(order.empty() && !graph.nodes.empty(), CUDA_ERROR_INVALID_VALUE); // a cycle
+  refuse_if(order.size() < graph.nodes.size(), CUDA_ERROR_INVALID_VALUE); // a cycle
   std::vector<Exec::Step> steps;
   std::map<const Node*, std::size_t> position;
   for (const Node* node : order) {
@@ -73,14 +85,37 @@ std::vector<Exec::Step> Api::steps_of(const Graph& graph) {
   return steps;
 }
 
-CUresult Api::instantiate(CUgraphExec* out, CUgraph handle, unsigned long long flags) {
+/// Why the graph cannot be instantiated with these flags, and the node that is to blame.
+std::pair<CUgraphInstantiateResult, const Node*> Api::hindrance_to_instantiation(const Graph& graph,
+                                                                                 unsigned long long flags) {
+  constexpr unsigned long long known = kept_flags | CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
+  constexpr unsigned long long not_together = for_device | CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
+  const bool has_no_work = (flags & for_device) != 0 && graph.nodes.empty();
+  if ((flags & ~known) != 0 || (flags & not_together) == not_together || has_no_work)
+    return {CUDA_GRAPH_INSTANTIATE_ERROR, nullptr};
+  if ((flags & for_device) != 0)
+    for (const auto& node : graph.nodes)
+      if (!is_for_device(node->work.type))
+        return {CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED, node.get()};
+  const auto order = in_topological_order(graph);
+  for (const auto& node : graph.nodes)
+    if (std::find(order.begin(), order.end(), node.get()) == order.end())
+      return {CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE, node.get()};
+  return {CUDA_GRAPH_INSTANTIATE_SUCCESS, nullptr};
+}
+
+CUresult Api::instantiate(CUgraphExec* out, CUgraph handle, unsigned long long flags,
+                          CUDA_GRAPH_INSTANTIATE_PARAMS* parameters) {
   auto home = current_context();
   unsafe_call(); // before it looks at the arguments
   refuse_if(out == nullptr, CUDA_ERROR_INVALID_VALUE);
-  constexpr unsigned long long modelled =
-      CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY | CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
-  if ((flags & ~modelled) != 0) not_modelled("instantiation flags " + std::to_string(flags));
   auto from = graph(handle);
+  const auto [hindrance, node] = hindrance_to_instantiation(*from, flags);
+  if (parameters != nullptr && hindrance != CUDA_GRAPH_INSTANTIATE_SUCCESS) {
+    parameters->result_out = hindrance;
+    parameters->hErrNode_out = node != nullptr ? as<CUgraphNode>(*node) : nullptr;
+  }
+  refuse_if(hindrance != CUDA_GRAPH_INSTANTIATE_SUCCESS, CUDA_ERROR_INVALID_VALUE);
   wait_while_queue_is_full(*home);
   const bool has_memory = has_memory_nodes(*from);
   refuse_if(has_memory && !from->only_exec.expired(), CUDA_ERROR_NOT_SUPPORTED);
@@ -95,26 +130,24 @@ CUresult Api::instantiate(CUgraphExec* out, CUgraph handle, unsigned long long f
   auto exec = make<Exec>(Kind::exec, nullptr);
   exec->body = std::move(body);
   if (has_memory) from->only_exec = exec;
-  exec->flags = flags;
+  exec->flags = flags & kept_flags;
   exec->home = {home, home->generation};
   *out = as<CUgraphExec>(*exec);
   return CUDA_SUCCESS;
 }
 
 CUresult Api::cuGraphInstantiateWithFlags(CUgraphExec* exec, CUgraph graph, unsigned long long flags) {
-  return instantiate(exec, graph, flags);
+  return instantiate(exec, graph, flags, nullptr);
 }
 
-/// Not measured: graph.instantiate_with_parameters. A cycle is not told from other errors.
 CUresult Api::cuGraphInstantiateWithParams(CUgraphExec* exec, CUgraph graph,
                                            CUDA_GRAPH_INSTANTIATE_PARAMS* parameters) {
   refuse_if(parameters == nullptr, CUDA_ERROR_INVALID_VALUE);
-  constexpr cuuint64_t upload = CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD; // which an exec does not keep
   if ((parameters->flags & upload) != 0 && stream(parameters->hUploadStream)->capture)
     not_modelled("an upload while the stream is capturing");
   parameters->hErrNode_out = nullptr;
   parameters->result_out = CUDA_GRAPH_INSTANTIATE_ERROR; // unless the next call returns
-  const CUresult result = instantiate(exec, graph, parameters->flags & ~upload);
+  const CUresult result = instantiate(exec, graph, parameters->flags & ~upload, parameters);
   parameters->result_out = CUDA_GRAPH_INSTANTIATE_SUCCESS;
   return result;
 }
@@ -160,6 +193,14 @@ private:
   std::vector<std::size_t> nodes_; // the last one first
 };
 
+bool has_same_memory(const std::vector<Exec::Step>& before, const std::vector<Exec::Step>& after) {
+  const auto memory_of = [](const Exec::Step& step) {
+    return is_of_memory(step.work.type) ? graph_memory_of(step.work) : nullptr;
+  };
+  return std::equal(before.begin(), before.end(), after.begin(), after.end(),
+                    [&](const auto& a, const auto& b) { return memory_of(a) == memory_of(b); });
+}
+
 /// What a device finds different about a graph that an exec is to be updated from. It compares all
 /// edges first, then the nodes, beginning with the last one, and a child graph with its node. An exec that
 /// has copies or fills of several rows takes others.
@@ -183,9 +224,9 @@ CUresult Api::cuGraphExecUpdate_v2(CUgraphExec exec_handle, CUgraph graph_handle
   if (info == nullptr) info = &nowhere;
   auto updated = exec(exec_handle);
   auto from = graph(graph_handle);
-  if (updated->body->has_memory || has_memory_nodes(*from))
-    not_modelled("an update of an exec that allocates or frees");
   auto steps = steps_of(*from);
+  if ((updated->body->has_memory || has_memory_nodes(*from)) && !has_same_memory(updated->body->steps, steps))
+    not_modelled("an update of an exec that allocates or frees from another graph");
   *info = {};
   const auto& before = updated->body->steps;
   info->result = first_hindrance({before, 0, before.size()}, {steps, 0, steps.size()});

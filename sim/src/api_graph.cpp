@@ -157,7 +157,7 @@ CUresult Api::cuGraphRemoveDependencies(CUgraph handle, const CUgraphNode* from,
                                         size_t count) {
   auto into = graph(handle);
   const std::vector<Edge> edges = edges_of(*into, from, to, count);
-  refuse_if(has_memory_nodes(*into), CUDA_ERROR_NOT_SUPPORTED); // Not measured: graph_memory.fixed
+  refuse_if(has_memory_nodes(*into), CUDA_ERROR_NOT_SUPPORTED);
   for (const auto& [before, after] : edges)
     refuse_if(std::erase(after->after, before) == 0, CUDA_ERROR_INVALID_VALUE);
   return CUDA_SUCCESS;

@@ -4,6 +4,7 @@
 #include "api.hpp"
 #include "device_attributes.hpp"
 #include "graph_memory.hpp"
+#include "memory_places.hpp"
 #include "memory_pool.hpp"
 
 #include <algorithm>
@@ -13,13 +14,9 @@
 
 namespace cuevent::sim {
 
-namespace {
-
 bool is_of_memory(CUgraphNodeType type) {
   return type == CU_GRAPH_NODE_TYPE_MEM_ALLOC || type == CU_GRAPH_NODE_TYPE_MEM_FREE;
 }
-
-} // namespace
 
 const std::shared_ptr<GraphMemory>& graph_memory_of(const Work& work) { return work.parameters->memory; }
 
@@ -38,7 +35,7 @@ std::shared_ptr<GraphMemory> Api::graph_memory_at(std::uintptr_t address) const 
 
 // Nodes
 
-/// A device reserves the address, and allocates when it launches. Not measured: graph_memory.arguments.
+/// A device reserves the address, and allocates when it launches. Not measured: graph_memory.more_arguments
 Work Api::allocation_node_work(const CUDA_MEM_ALLOC_NODE_PARAMS& wanted, const Graph& graph,
                                const Birthplace& home) {
   refuse_if(wanted.bytesize == 0, CUDA_ERROR_INVALID_VALUE);
@@ -64,35 +61,15 @@ Work Api::allocation_node_work(const CUDA_MEM_ALLOC_NODE_PARAMS& wanted, const G
   return work;
 }
 
-namespace {
-
-/// Whether one of the nodes is the allocation of the memory, or comes after it.
-bool follows_allocation(std::vector<Node*> nodes, const GraphMemory& memory) {
-  std::set<const Node*> seen;
-  while (!nodes.empty()) {
-    const Node* const node = nodes.back();
-    nodes.pop_back();
-    if (!seen.insert(node).second) continue;
-    if (node->work.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC && graph_memory_of(node->work).get() == &memory)
-      return true;
-    nodes.insert(nodes.end(), node->after.begin(), node->after.end());
-  }
-  return false;
-}
-
-} // namespace
-
 /// The graph that allocates memory can free it once, and then no other graph can. Memory that another graph
-/// frees cannot be freed by its own graph any more. Not measured: graph_memory.freed_elsewhere.
-Work Api::free_node_work(CUdeviceptr address, const Graph& graph, const std::vector<Node*>& after) {
+/// frees cannot be freed by its own graph any more. No edge need order the free behind the allocation.
+Work Api::free_node_work(CUdeviceptr address, const Graph& graph) {
   const auto memory = graph_memory_at(static_cast<std::uintptr_t>(address));
   refuse_if(!memory || memory->named.address != address, CUDA_ERROR_INVALID_VALUE);
   const bool at_home = memory->home == graph.number;
   refuse_if(memory->freed_in.contains(graph.number) || memory->freed_in.contains(memory->home) ||
                 (at_home && !memory->freed_in.empty()),
             CUDA_ERROR_INVALID_VALUE);
-  if (at_home && !follows_allocation(after, *memory))
-    not_modelled("a free node that does not come after its allocation");
   auto kept = std::make_shared<NodeParameters>();
   kept->memory = memory;
   Work work;
@@ -102,20 +79,36 @@ Work Api::free_node_work(CUdeviceptr address, const Graph& graph, const std::vec
   return work;
 }
 
+void Api::check_place_of_node(const CUmemPoolProps& wanted) {
+  const CUmemLocationType type = wanted.location.type;
+  const int id = wanted.location.id;
+  constexpr int exported = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR | place::fabric;
+  const bool is_on_host = type == place::host || (type == place::host_numa && id == 0);
+  refuse_if(wanted.allocType != CU_MEM_ALLOCATION_TYPE_PINNED && wanted.allocType != place::managed,
+            CUDA_ERROR_INVALID_VALUE);
+  refuse_if(is_on_host, CUDA_ERROR_NOT_SUPPORTED);
+  refuse_if(type != CU_MEM_LOCATION_TYPE_DEVICE || id < 0 || id >= computer_.options.devices,
+            CUDA_ERROR_INVALID_VALUE);
+  refuse_if((wanted.handleTypes & ~exported) != 0, CUDA_ERROR_INVALID_VALUE);
+  refuse_if(wanted.handleTypes != CU_MEM_HANDLE_TYPE_NONE, CUDA_ERROR_NOT_SUPPORTED);
+}
+
 CUresult Api::cuGraphAddMemAllocNode(CUgraphNode* out, CUgraph into, const CUgraphNode* after, size_t count,
                                      CUDA_MEM_ALLOC_NODE_PARAMS* parameters) {
   refuse_if(parameters == nullptr, CUDA_ERROR_INVALID_VALUE);
   const auto home = current_context();
-  const CUmemPoolProps& place = parameters->poolProps;
-  refuse_if(place.allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
-                place.handleTypes != CU_MEM_HANDLE_TYPE_NONE ||
-                (parameters->accessDescs == nullptr && parameters->accessDescCount != 0),
-            CUDA_ERROR_INVALID_VALUE);
-  if (place.location.type != CU_MEM_LOCATION_TYPE_DEVICE) not_modelled("an allocation node of the host");
-  refuse_if(place.location.id < 0 || place.location.id >= computer_.options.devices,
-            CUDA_ERROR_INVALID_VALUE);
-  if (place.location.id != home->device) not_modelled("an allocation node of another device");
-  if (parameters->accessDescCount != 0) not_modelled("an allocation node with access of other devices");
+  const CUmemPoolProps& wanted = parameters->poolProps;
+  if (parameters->accessDescs == nullptr && parameters->accessDescCount != 0)
+    undefined("an allocation node with a list of accesses that is null: a driver ends the process");
+  check_place_of_node(wanted);
+  if (wanted.location.id != home->device) not_modelled("an allocation node of another device");
+  for (std::size_t i = 0; i < parameters->accessDescCount; ++i) {
+    const CUmemLocation& where = parameters->accessDescs[i].location;
+    const auto flags = parameters->accessDescs[i].flags;
+    if (where.type != wanted.location.type || where.id != wanted.location.id)
+      not_modelled("an allocation node with access of other devices");
+    refuse_if(flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE, CUDA_ERROR_NOT_SUPPORTED);
+  }
   Work work = allocation_node_work(*parameters, *graph(into), {home, home->generation});
   const CUdeviceptr address = graph_memory_of(work)->named.address;
   add_node(out, into, after, count, std::move(work));
@@ -127,9 +120,7 @@ CUresult Api::cuGraphAddMemFreeNode(CUgraphNode* out, CUgraph handle, const CUgr
                                     CUdeviceptr address) {
   refuse_if(after == nullptr && count != 0, CUDA_ERROR_INVALID_VALUE);
   const auto into = graph(handle);
-  std::vector<Node*> before;
-  add_to_frontier(before, *into, after, count);
-  Work work = free_node_work(address, *into, before);
+  Work work = free_node_work(address, *into);
   const auto memory = graph_memory_of(work);
   add_node(out, handle, after, count, std::move(work));
   memory->freed_in.insert(into->number);
@@ -150,7 +141,6 @@ CUresult Api::cuGraphMemFreeNodeGetParams(CUgraphNode handle, CUdeviceptr* addre
 
 // Captures
 
-/// Not measured: graph_memory.captures
 CUdeviceptr Api::capture_allocation(Stream& where, std::size_t bytes, const MemoryPool& from) {
   if (from.exportable) not_modelled("an allocation in a capture from a pool of several processes");
   CUDA_MEM_ALLOC_NODE_PARAMS wanted{};
@@ -166,7 +156,7 @@ CUdeviceptr Api::capture_allocation(Stream& where, std::size_t bytes, const Memo
 }
 
 void Api::capture_free(Stream& where, CUdeviceptr address) {
-  Work work = free_node_work(address, *where.capture->graph, where.frontier);
+  Work work = free_node_work(address, *where.capture->graph);
   const auto memory = graph_memory_of(work);
   add_captured_node(where, std::move(work));
   memory->freed_in.insert(where.capture->graph->number);
@@ -190,10 +180,11 @@ void Api::launch_memory(const Exec& launched) {
     const bool is_there = after.contains(memory) ? after.at(memory) : has_allocated(*memory);
     const bool frees_itself = (launched.flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH) != 0;
     refuse_if(allocates && is_there && !frees_itself, CUDA_ERROR_INVALID_VALUE);
-    if (!allocates && !is_there) not_modelled("a launch that frees memory that is not allocated");
+    refuse_if(!allocates && !is_there, CUDA_ERROR_INVALID_VALUE);
     after[memory] = allocates;
   }
   for (const auto& [memory, allocated] : after) {
+    process_.mapped_graph_memory.insert(memory);
     if (allocated == has_allocated(*memory)) continue;
     if (!allocated) {
       process_.allocations.erase(memory->named.address);
@@ -221,20 +212,10 @@ std::shared_ptr<MemoryPool> Api::pool_of_graphs(int device) {
   return pool;
 }
 
-/// The memory of all execs that were launched, and what they have left allocated.
+/// What launches have allocated stays until it is trimmed, also when it is freed.
 MemoryPool& Api::counted_pool_of_graphs(int device) {
-  std::set<const GraphMemory*> mapped;
-  for (const auto& [address, allocation] : process_.allocations)
-    if (allocation.of_graph) mapped.insert(allocation.of_graph.get());
-  computer_.handles.for_each([&](const Object& object) {
-    if (object.kind != Kind::exec || object.process != &process_) return;
-    const Exec::Body& body = *static_cast<const Exec&>(object).body;
-    if (!body.last_launch) return;
-    for (const Exec::Step& step : body.steps)
-      if (is_of_memory(step.work.type)) mapped.insert(graph_memory_of(step.work).get());
-  });
   std::size_t bytes = 0;
-  for (const GraphMemory* const memory : mapped)
+  for (const auto& memory : process_.mapped_graph_memory)
     if (memory->named.pool->device == device) bytes += rounded(memory->named.bytes, granule);
   MemoryPool& pool = *pool_of_graphs(device);
   pool.used = rounded(bytes, chunk);
@@ -244,7 +225,6 @@ MemoryPool& Api::counted_pool_of_graphs(int device) {
   return pool;
 }
 
-/// Not measured: graph_memory.kept
 CUresult Api::cuDeviceGetGraphMemAttribute(CUdevice which, CUgraphMem_attribute attribute, void* value) {
   const MemoryPool& pool = counted_pool_of_graphs(device(which));
   refuse_if(value == nullptr, CUDA_ERROR_INVALID_VALUE);
@@ -282,6 +262,9 @@ CUresult Api::cuDeviceSetGraphMemAttribute(CUdevice which, CUgraphMem_attribute 
 }
 
 CUresult Api::cuDeviceGraphMemTrim(CUdevice which) {
+  std::erase_if(process_.mapped_graph_memory, [&](const auto& memory) {
+    return memory->named.pool->device == device(which) && !has_allocated(*memory);
+  });
   MemoryPool& pool = counted_pool_of_graphs(device(which));
   pool.reserved = pool.used;
   return CUDA_SUCCESS;

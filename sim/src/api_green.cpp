@@ -26,16 +26,20 @@ void describe(CUdevResource& resource, const Multiprocessors& multiprocessors) {
   std::memcpy(resource._internal_padding, &multiprocessors.count, sizeof multiprocessors.count);
 }
 
-/// Marks what a split returns, apart from the rest: a device does not split it again.
-void mark_as_part(CUdevResource& resource) { resource._internal_padding[sizeof(unsigned)] = 1; }
-bool is_part(const CUdevResource& resource) { return resource._internal_padding[sizeof(unsigned)] != 0; }
+/// What a split returns is marked: a device does not split it again.
+enum class Origin : unsigned char { device, part, rest };
+void mark(CUdevResource& resource, Origin origin) {
+  resource._internal_padding[sizeof(unsigned)] = static_cast<unsigned char>(origin);
+}
+Origin origin_of(const CUdevResource& resource) {
+  return static_cast<Origin>(resource._internal_padding[sizeof(unsigned)]);
+}
 
 /// Nobody but the driver can make a resource, or change its number of multiprocessors.
 bool is_genuine(const CUdevResource& resource) {
   return std::memcmp(resource._internal_padding, &resource.sm.smCount, sizeof resource.sm.smCount) == 0;
 }
 
-/// What a split returns, and a green context that is made of it. Not measured: green.more_resources.
 Multiprocessors part_of(unsigned count) { return {count, 0, 0}; }
 
 void refuse_wrong_query(const CUdevResource* resource, CUdevResourceType type) {
@@ -43,11 +47,11 @@ void refuse_wrong_query(const CUdevResource* resource, CUdevResourceType type) {
   refuse_if(type != CU_DEV_RESOURCE_TYPE_SM, CUDA_ERROR_INVALID_RESOURCE_TYPE);
 }
 
-/// Of a context without a part, the resource of its device. Not measured: green.more_resources.
+/// Of a context that is not green, the resource of its device.
 void describe(CUdevResource& resource, const Context& context) {
   if (!context.primary) return describe(resource, whole_device);
-  if (context.multiprocessors == 0) not_modelled("the resource of a green context of several resources");
-  describe(resource, part_of(context.multiprocessors));
+  const unsigned alignment = context.has_rest ? 2 : whole_device.alignment;
+  describe(resource, {context.multiprocessors, alignment, alignment});
 }
 
 } // namespace
@@ -81,24 +85,28 @@ CUresult Api::cuDevSmResourceSplitByCount(CUdevResource* result, unsigned int* g
   constexpr unsigned ignore_coscheduling = 1, for_large_clusters = 2; // other flags have no effect
   constexpr unsigned both = ignore_coscheduling | for_large_clusters;
   refuse_if((flags & both) == both || (result != nullptr && *groups == 0), CUDA_ERROR_INVALID_VALUE);
-  refuse_if(!is_genuine(*input) || is_part(*input), CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION);
+  refuse_if(!is_genuine(*input) || origin_of(*input) != Origin::device,
+            CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION);
   if ((flags & both) != 0) not_modelled("flags for splitting a resource");
   constexpr unsigned granularity = whole_device.alignment;
   const unsigned rounded = (std::max(minimum, 1u) + granularity - 1) / granularity * granularity;
   const unsigned each = minimum <= input->sm.smCount ? std::min(rounded, input->sm.smCount) : rounded;
-  const unsigned possible = input->sm.smCount / each;
+  constexpr unsigned least_parts = 15; // not all groups of multiprocessors on the device are whole
+  const unsigned possible = each == whole_device.least ? least_parts : input->sm.smCount / each;
+  refuse_if(possible == 0, CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION);
   if (result == nullptr) {
     *groups = possible;
     return CUDA_SUCCESS;
   }
   *groups = std::min(*groups, possible);
-  refuse_if(*groups == 0, CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION);
   const unsigned rest = input->sm.smCount - *groups * each; // `input` may be one of the results
   for (unsigned i = 0; i < *groups; ++i) {
     describe(result[i], part_of(each));
-    mark_as_part(result[i]);
+    mark(result[i], Origin::part);
   }
-  if (remaining != nullptr) describe(*remaining, part_of(rest));
+  if (remaining == nullptr) return CUDA_SUCCESS;
+  describe(*remaining, part_of(rest));
+  mark(*remaining, Origin::rest);
   return CUDA_SUCCESS;
 }
 
@@ -111,7 +119,10 @@ CUresult Api::cuDevResourceGenerateDesc(CUdevResourceDesc* description, CUdevRes
     refuse_if(!is_genuine(resources[i]), CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION);
   }
   const auto made = make<ResourceDescription>(Kind::description, nullptr);
-  if (count == 1) made->multiprocessors = resources[0].sm.smCount;
+  for (unsigned i = 0; i < count; ++i) {
+    made->multiprocessors += resources[i].sm.smCount;
+    made->has_rest = made->has_rest || origin_of(resources[i]) == Origin::rest;
+  }
   *description = as<CUdevResourceDesc>(*made);
   return CUDA_SUCCESS;
 }
@@ -127,13 +138,18 @@ CUresult Api::cuGreenCtxCreate(CUgreenCtx* out, CUdevResourceDesc description, C
   const int ordinal = device(which);
   refuse_if(flags != CU_GREEN_CTX_DEFAULT_STREAM, CUDA_ERROR_INVALID_VALUE);
   unsigned count = whole_device.count; // without a description
-  if (description != nullptr)
-    count = find<ResourceDescription>(description, Kind::description)->multiprocessors;
+  bool has_rest = false;
+  if (description != nullptr) {
+    const auto described = find<ResourceDescription>(description, Kind::description);
+    count = described->multiprocessors;
+    has_rest = described->has_rest;
+  }
   auto created = make<GreenContext>(Kind::green_context, nullptr);
   auto primary = retain_primary(ordinal);
   created->context = new_context(Context::Type::green, ordinal);
   created->context->primary = primary;
   created->context->multiprocessors = count;
+  created->context->has_rest = has_rest;
   *out = as<CUgreenCtx>(*created);
   return CUDA_SUCCESS;
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 // The driver's linker. It puts the kernels and variables of its inputs into one file. There is no compiler,
 // so it finds no mistake in instructions.
-//
-// Not measured: code.linker_options
 
 #include "api.hpp"
 #include "binary_code.hpp"
 #include "elf_image.hpp"
 
 #include <algorithm>
+#include <cstdint>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -23,10 +23,37 @@ struct Link : Object {
 
 std::shared_ptr<Link> Api::link(CUlinkState state) { return find<Link>(state, Kind::link); }
 
+namespace {
+
+constexpr int last_option = 34; // CU_JIT_SPLIT_COMPILE
+
+/// The numbers 0 and 1 were accepted too.
+bool is_target(std::uintptr_t value) {
+  constexpr int architectures[] = {30, 32, 35, 37, 50, 52, 53,  60,  61,  62,  70, 72,
+                                   75, 80, 86, 87, 89, 90, 100, 103, 110, 120, 121};
+  constexpr std::uintptr_t variants = 0x30000; // CU_COMPUTE_ACCELERATED_TARGET_BASE, ..._FAMILY_TARGET_BASE
+  return value <= 1 || std::count(std::begin(architectures), std::end(architectures),
+                                  static_cast<int>(value & ~variants)) != 0;
+}
+
+void check_option(int option, std::uintptr_t value) {
+  if (option == CU_JIT_THREADS_PER_BLOCK && value == 0)
+    crash("the linker divides by zero threads in a block");
+  refuse_if(option < 0 || option > last_option || option == CU_JIT_FALLBACK_STRATEGY ||
+                (option == CU_JIT_MAX_REGISTERS && value == 0) ||
+                (option == CU_JIT_TARGET && !is_target(value)) ||
+                (option == CU_JIT_CACHE_MODE && value > CU_JIT_CACHE_OPTION_CA),
+            CUDA_ERROR_INVALID_VALUE);
+}
+
+} // namespace
+
 CUresult Api::cuLinkCreate_v2(unsigned count, CUjit_option* options, void** values, CUlinkState* out) {
   const auto home = current_context();
   refuse_if(out == nullptr || (count != 0 && (options == nullptr || values == nullptr)),
             CUDA_ERROR_INVALID_VALUE);
+  for (unsigned i = 0; i < count; ++i)
+    check_option(options[i], reinterpret_cast<std::uintptr_t>(values[i]));
   *out = as<CUlinkState>(*make<Link>(Kind::link, home.get()));
   return CUDA_SUCCESS;
 }

@@ -38,14 +38,15 @@ bool Api::pooled(const void* pointer) const {
   return of != nullptr && of->pool;
 }
 
-bool is_allocated(const Process& process, std::uintptr_t address, std::size_t bytes, unsigned access) {
+bool is_allocated(const Process& process, std::uintptr_t address, std::size_t bytes, unsigned access,
+                  std::optional<int> device) {
   auto next = process.allocations.upper_bound(address);
   if (next == process.allocations.begin()) return false;
   for (const Allocation* of = &std::prev(next)->second;; of = &next++->second) {
     if (address - of->address > of->bytes) return false;
     const std::size_t here = of->bytes - (address - of->address);
     if (!of->mapping || bytes == 0) return bytes <= here;
-    if (!of->mapping->allows(access)) return false;
+    if (!of->mapping->allows(access, device)) return false;
     if (bytes <= here) return true;
     address += here;
     bytes -= here;
@@ -55,7 +56,11 @@ bool is_allocated(const Process& process, std::uintptr_t address, std::size_t by
 
 bool Api::has_bytes(std::uintptr_t address, std::size_t bytes, unsigned access) const {
   const auto memory = builds_node_ ? graph_memory_at(address) : nullptr;
-  if (!memory) return is_allocated(process_, address, bytes, access);
+  if (!memory) {
+    const auto& stack = thread().contexts;
+    const auto device = stack.empty() ? std::nullopt : std::optional(stack.back()->device);
+    return is_allocated(process_, address, bytes, access, device);
+  }
   const std::size_t offset = address - memory->named.address;
   return offset <= memory->named.bytes && bytes <= memory->named.bytes - offset;
 }

@@ -79,8 +79,6 @@ CUresult Api::cuDeviceSetMemPool(CUdevice which, CUmemoryPool handle) {
 
 namespace {
 
-constexpr int managed_type = 2; // CU_MEM_ALLOCATION_TYPE_MANAGED, since CUDA 13.0
-
 /// The simulated computer has one NUMA node. The place of the host needs no number.
 bool is_place(const CUmemLocation& where, int devices) {
   if (where.type == CU_MEM_LOCATION_TYPE_DEVICE) return where.id >= 0 && where.id < devices;
@@ -89,20 +87,19 @@ bool is_place(const CUmemLocation& where, int devices) {
 
 /// Whether other processes can be given the pool.
 bool is_exportable(const CUmemPoolProps& properties) {
-  const CUmemLocationType type = properties.location.type;
   const int handles = properties.handleTypes;
-  if (handles == CU_MEM_HANDLE_TYPE_NONE) return false;
-  refuse_if(handles != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || type == place::host,
+  constexpr int known = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR | place::fabric;
+  refuse_if((handles & ~known) != 0 || (handles != 0 && properties.location.type == place::host),
             CUDA_ERROR_INVALID_VALUE);
-  return true;
+  return handles != CU_MEM_HANDLE_TYPE_NONE;
 }
 
 void check_managed_pool(const CUmemPoolProps& properties, int devices) {
   const CUmemLocation& where = properties.location;
-  refuse_if(properties.handleTypes == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, CUDA_ERROR_INVALID_VALUE);
-  const bool known = where.type == place::none ? where.id == 0 || where.id == -1 : is_place(where, devices);
-  if (!known || properties.handleTypes != CU_MEM_HANDLE_TYPE_NONE)
-    not_modelled("a pool of managed memory with this place and type of handle");
+  refuse_if(properties.handleTypes != CU_MEM_HANDLE_TYPE_NONE, CUDA_ERROR_INVALID_VALUE);
+  refuse_if(where.type < place::none || where.type > place::host_numa_current, CUDA_ERROR_NOT_SUPPORTED);
+  refuse_if(where.type != place::none && where.type != place::host_numa_current && !is_place(where, devices),
+            CUDA_ERROR_INVALID_VALUE);
 }
 
 } // namespace
@@ -114,7 +111,7 @@ CUresult Api::cuMemPoolCreate(CUmemoryPool* out, const CUmemPoolProps* propertie
   const CUmemLocation& where = properties->location;
   int device = MemoryPool::managed;
   bool exportable = false;
-  if (static_cast<int>(properties->allocType) == managed_type) {
+  if (static_cast<int>(properties->allocType) == place::managed) {
     check_managed_pool(*properties, computer_.options.devices);
   } else {
     refuse_if(properties->allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||

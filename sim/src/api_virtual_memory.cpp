@@ -143,7 +143,7 @@ CUresult Api::cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* out,
   return CUDA_SUCCESS;
 }
 
-/// Reserved addresses without memory are refused. Not measured: virtual.mapping
+/// Reserved addresses without memory are refused.
 CUresult Api::cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* out, void* pointer) {
   refuse_if(out == nullptr || pointer == nullptr, CUDA_ERROR_INVALID_VALUE);
   const Allocation* const of = allocation_of(reinterpret_cast<std::uintptr_t>(pointer));
@@ -155,20 +155,21 @@ CUresult Api::cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* out, voi
 
 // Memory at an address
 
-/// Memory is mapped as a whole. Which refusal comes first was not measured: virtual.mapping
+/// Memory is mapped as a whole.
 CUresult Api::cuMemMap(CUdeviceptr at, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
                        unsigned long long flags) {
-  const auto address = static_cast<std::uintptr_t>(at);
-  const AddressRange* const range = range_of(address);
-  refuse_if(range == nullptr || bytes == 0 || address % piece != 0 || flags != 0, CUDA_ERROR_INVALID_VALUE);
+  refuse_if(bytes == 0 || flags != 0, CUDA_ERROR_INVALID_VALUE);
   const auto memory = physical(handle);
   refuse_if(memory->references == 0, CUDA_ERROR_INVALID_VALUE);
   refuse_if(bytes != memory->bytes || offset != 0, CUDA_ERROR_NOT_SUPPORTED);
+  const auto address = static_cast<std::uintptr_t>(at);
+  const AddressRange* const range = range_of(address);
+  refuse_if(range == nullptr || address % piece != 0 || !range->contains(address, bytes),
+            CUDA_ERROR_INVALID_VALUE);
   const auto next = process_.allocations.lower_bound(address);
   refuse_if(allocation_of(address) != nullptr ||
                 (next != process_.allocations.end() && next->first - address < bytes),
             CUDA_ERROR_INVALID_VALUE);
-  if (!range->contains(address, bytes)) not_modelled("memory that is mapped past the end of a range");
   if (memory->properties.location.type != CU_MEM_LOCATION_TYPE_DEVICE)
     not_modelled("memory of the host that is mapped");
   show(*memory, address);
@@ -247,7 +248,6 @@ CUresult Api::cuMemGetAccess(unsigned long long* flags, const CUmemLocation* whe
   const int of_device = device(where->id);
   const auto address = static_cast<std::uintptr_t>(at);
   const Allocation* const of = allocation_of(address);
-  if (of == nullptr && range_of(address) != nullptr) not_modelled("the access to an address without memory");
   *flags = 0;
   refuse_if(of == nullptr, CUDA_ERROR_INVALID_VALUE);
   if (of->mapping) *flags = of->mapping->access_of(of_device);

@@ -36,7 +36,8 @@ struct Context : Object {
       barriers;                     ///< from cuCtxWaitEvent: later work of all streams must wait
   unsigned blocked_submitters = 0;  ///< threads blocked on a full launch queue
   std::shared_ptr<Context> primary; ///< for a green context
-  unsigned multiprocessors = 0;     ///< of a green context; 0 if it was made of several resources
+  unsigned multiprocessors = 0;     ///< of a green context
+  bool has_rest = false;            ///< of a green context: some are what a split of the device has left
   std::set<std::uintptr_t> peers;   ///< handles of contexts whose memory this one may access
   std::vector<std::shared_ptr<Recording>> shared_recordings; ///< of its interprocess events
 

@@ -31,6 +31,7 @@ struct Graph : Object {
 /// Whether the graph itself allocates or frees.
 bool has_memory_nodes(const Graph&);
 
+bool is_of_memory(CUgraphNodeType); ///< it allocates or frees
 const std::shared_ptr<GraphMemory>& graph_memory_of(const Work&);
 
 /// What keeps an exec from taking the second work for the first.

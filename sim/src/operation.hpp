@@ -57,8 +57,8 @@ struct Work {
   std::string text;             ///< for the wait-for graph
   Time duration = 0;            ///< or `never`: runs until the work is ended
   std::function<void()> effect; ///< the effect on memory, at the end of the work
-  /// Whether its memory has been unmapped. Then it ends with CUDA_ERROR_LAUNCH_FAILED, as a fill was measured
-  /// to. Copies and stores of values are not measured: virtual.unmapped_copy
+  /// Whether its memory has been unmapped. Then a copy ends with CUDA_ERROR_ILLEGAL_ADDRESS, and a fill with
+  /// CUDA_ERROR_LAUNCH_FAILED. Not measured: virtual.unmapped_store. A store of a value ends as a fill does.
   std::function<bool()> gone;
   std::function<bool()> condition; ///< the work may start once this returns true
   CUhostFn function = nullptr;     ///< a host function ends when it returns

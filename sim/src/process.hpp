@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -76,6 +77,7 @@ struct Process {
   std::map<std::uintptr_t, AddressRange> ranges;                     ///< that were reserved, by address
   std::vector<std::shared_ptr<PhysicalMemory>> physical_memory;      ///< that was made here
   std::map<std::uintptr_t, std::weak_ptr<GraphMemory>> graph_memory; ///< of all allocation nodes, by address
+  std::set<std::shared_ptr<GraphMemory>> mapped_graph_memory;        ///< since a launch, until it is trimmed
   struct Pools {
     std::shared_ptr<MemoryPool> standard, current, managed, of_graphs;
   };
@@ -90,6 +92,6 @@ struct Process {
 
 /// Whether an allocation, or mappings without a gap, have all these bytes and allow this use.
 bool is_allocated(const Process&, std::uintptr_t address, std::size_t bytes,
-                  unsigned access = CU_MEM_ACCESS_FLAGS_PROT_READ);
+                  unsigned access = CU_MEM_ACCESS_FLAGS_PROT_READ, std::optional<int> device = std::nullopt);
 
 } // namespace cuevent::sim

@@ -125,7 +125,10 @@ void Scheduler::complete(Operation& operation, Time when) {
   operation.ended = when;
   const bool gone = operation.work.gone && operation.work.gone();
   if (operation.work.effect && !gone) operation.work.effect();
-  const CUresult fault = gone ? CUDA_ERROR_LAUNCH_FAILED : operation.work.fault;
+  const bool copies = operation.work.type == CU_GRAPH_NODE_TYPE_MEMCPY;
+  const CUresult fault = !gone    ? operation.work.fault
+                         : copies ? CUDA_ERROR_ILLEGAL_ADDRESS
+                                  : CUDA_ERROR_LAUNCH_FAILED;
   Process* const process = operation.stream->home.context->process;
   forget(operation);
   if (fault != CUDA_SUCCESS) {

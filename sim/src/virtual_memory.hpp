@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -34,10 +35,11 @@ struct Mapping {
     const auto found = access.find(device);
     return found == access.end() ? unsigned{CU_MEM_ACCESS_FLAGS_PROT_NONE} : found->second;
   }
-  /// Not measured: virtual.two_devices. Here, one device with access is enough for all.
-  bool allows(unsigned wanted) const {
-    return std::any_of(access.begin(), access.end(),
-                       [wanted](const auto& each) { return (each.second & wanted) == wanted; });
+  /// To one device, or to any if none is given.
+  bool allows(unsigned wanted, std::optional<int> device = std::nullopt) const {
+    return std::any_of(access.begin(), access.end(), [&](const auto& each) {
+      return (each.second & wanted) == wanted && each.first == device.value_or(each.first);
+    });
   }
 };
 

@@ -201,7 +201,30 @@ TEST_CASE("an instantiation with parameters says how it went, and keeps no uploa
   CHECK(parameters.result_out == CUDA_GRAPH_INSTANTIATE_SUCCESS);
   cuuint64_t flags = 0;
   OK(flags_of(exec, &flags));
-  CHECK(flags == 9);
+  CHECK(flags == CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH);
+}
+
+TEST_CASE("an instantiation with parameters names the node that it refuses") {
+  Fixture f;
+  const auto instantiate_with =
+      f.cu.find<PFN_cuGraphInstantiateWithParams_v12000>("cuGraphInstantiateWithParams", 12000);
+  const auto add_empty = f.cu.find<PFN_cuGraphAddEmptyNode_v10000>("cuGraphAddEmptyNode", 10000);
+  const auto add_edges = f.cu.find<PFN_cuGraphAddDependencies_v10000>("cuGraphAddDependencies", 10000);
+  const CUgraph graph = new_graph(f);
+  CUgraphNode first = nullptr, second = nullptr;
+  OK(add_empty(&first, graph, nullptr, 0));
+  CUgraphExec exec = nullptr;
+  CUDA_GRAPH_INSTANTIATE_PARAMS parameters{};
+  parameters.flags = CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH;
+  CHECK(instantiate_with(&exec, graph, &parameters) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(parameters.result_out == CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED);
+  CHECK(parameters.hErrNode_out == first);
+  OK(add_empty(&second, graph, &first, 1));
+  OK(add_edges(graph, &second, &first, 1));
+  parameters.flags = 0;
+  CHECK(instantiate_with(&exec, graph, &parameters) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(parameters.result_out == CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE);
+  CHECK(parameters.hErrNode_out != nullptr);
 }
 
 TEST_CASE("the node of a captured kernel keeps a copy of arguments in one buffer") {

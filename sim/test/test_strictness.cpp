@@ -270,15 +270,15 @@ TEST_CASE("a refused call has changed nothing") {
     std::size_t nodes = 0;
     f.cu.graph_nodes(graph, nullptr, &nodes);
     must(nodes == 1);
-    // An instantiation with flags that are not modelled.
-    CUgraphExec exec = nullptr;
-    refused(f.cu.instantiate(&exec, graph, CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH));
-    must(exec == nullptr && sim::live_handles().graph_execs == 0);
     // The launch of a write to the null address, which a capture accepts.
     f.cu.begin_capture(f.stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
     f.cu.write_value_32(f.stream, 0, 1, 0);
     f.cu.wait_value_32(f.stream, 0, 1, 0);
     f.cu.end_capture(f.stream, &graph);
+    // An instantiation with flags that are not modelled for such nodes.
+    CUgraphExec exec = nullptr;
+    refused(f.cu.instantiate(&exec, graph, CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH));
+    must(exec == nullptr && sim::live_handles().graph_execs == 0);
     must(f.cu.instantiate(&exec, graph, 0) == CUDA_SUCCESS);
     refused(f.cu.graph_launch(exec, f.stream));
     must(f.cu.stream_query(f.stream) == CUDA_SUCCESS);

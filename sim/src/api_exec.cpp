@@ -12,8 +12,8 @@ namespace cuevent::sim {
 
 namespace {
 
-/// Each node comes after all its dependencies, otherwise in creation order. Nodes of a cycle, and those behind
-/// it, are left out.
+/// Each node comes after all its dependencies, otherwise in creation order. Nodes of a cycle, and those
+/// behind it, are left out.
 std::vector<const Node*> in_topological_order(const Graph& graph) {
   std::vector<const Node*> order;
   std::set<const Node*> placed;

@@ -99,8 +99,8 @@ bool is_of_interpreter(std::uintptr_t address) {
          reinterpret_cast<const link_map*>(result[3]) == state.python.interpreter;
 }
 
-/// From 3.13 on, an interpreter calls the same function from other places once the caller has run a few times.
-/// So one address stands for all its frames, and the Python frames tell the rest.
+/// From 3.13 on, an interpreter calls the same function from other places once the caller has run a few
+/// times. So one address stands for all its frames, and the Python frames tell the rest.
 Content content_of(const CachedStack& stack, bool with_python = false) {
   Content content;
   content.add(0);

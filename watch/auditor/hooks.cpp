@@ -197,6 +197,8 @@ template <Verb verb>
   const bool failed = result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY;
   if constexpr (is_work(verb)) // perhaps it failed because another context is current, or none
     if (failed && depends_on_context(call, verb)) call.context = current_context(state.libraries[library]);
+  if (result == CUDA_ERROR_INVALID_CONTEXT) [[unlikely]]
+    call.context = current_context(state.libraries[library]);
   if (failed && region->stacks != Stacks::none && (call.stack == 0 || region->overwrites != 0)) [[unlikely]]
     call.stack = stack_number(thread, address, above, true);
   if constexpr (can_block(verb)) call.words[3] = ticks() - thread.slot->begun;

@@ -19,9 +19,9 @@ public:
   void before(const Call& call) override {
     if (!is_of_interest(world_, call)) return;
     const EventState* const event = world_.event(call.event);
-    if (call.succeeded() && is_wait(call.verb())) {
-      ++waits_;
-      if (event != nullptr) report_lost_record(*event, call);
+    if (call.succeeded() && uses_record(call.verb()) && event != nullptr) {
+      used_records_.insert(event->number);
+      report_lost_record(*event, call);
     }
     switch (call.verb()) {
     case Verb::event_create:
@@ -81,10 +81,9 @@ public:
   }
 
 private:
-  static bool is_wait(Verb verb) {
+  static bool uses_record(Verb verb) {
     return verb == Verb::stream_wait || verb == Verb::context_wait || verb == Verb::event_synchronize ||
-           verb == Verb::stream_synchronize || verb == Verb::context_synchronize ||
-           verb == Verb::event_query || verb == Verb::stream_query;
+           verb == Verb::event_query;
   }
 
   /// Waits for an event that was never recorded so far.
@@ -210,18 +209,22 @@ private:
     const auto found = for_nothing_.find(event.number);
     if (found == for_nothing_.end() || found->second.is_recorded) return;
     found->second.is_recorded = true;
+    for (const Finding& finding : found->second.findings)
+      places_of_rings_.insert(finding.call.stack);
     if (found->second.busy.contains(call.stream())) report_waits(event.number, true);
   }
 
   void report_waits(std::uint64_t number, bool is_certain = false) {
     const auto found = for_nothing_.find(number);
     if (found == for_nothing_.end()) return;
-    const auto [findings, busy, is_recorded] = std::move(found->second);
+    const WaitsForNothing waits = std::move(found->second);
     for_nothing_.erase(found);
-    for (const Finding& finding : findings) {
-      // Of a ring that did not begin a second turn, or that has slots which were never used.
-      const bool may_be_ring = is_recorded && events_of_place_[finding.call.stack].size() > 1;
-      const bool drains = finding.call.verb() == Verb::event_synchronize && busy.empty();
+    for (const Finding& finding : waits.findings) {
+      // Of a ring that did not begin a second turn, or that has slots which were never used: other events
+      // that were waited for here have been recorded since.
+      const bool may_be_ring =
+          events_of_place_[finding.call.stack].size() > 1 && places_of_rings_.contains(finding.call.stack);
+      const bool drains = finding.call.verb() == Verb::event_synchronize && waits.busy.empty();
       if (is_certain || !(may_be_ring || drains)) report_(finding);
     }
   }
@@ -245,13 +248,15 @@ private:
     }
   }
 
-  /// A record for another stream, before anything has waited, may lose the work of the first.
+  /// A record for another stream, before anything has used the first one, may lose the work of that one. If
+  /// its stream has got more work since, that work needed no record.
   void notice_lost_record(const Call& call, const EventState& event) {
-    const std::uint64_t waits = std::exchange(waits_at_record_[event.number], waits_);
+    const bool was_used = used_records_.erase(event.number) != 0;
     if (!event.record || event.record->verb() != Verb::event_record || event.stream == call.stream() ||
-        waits != waits_ || !event.marks_work || event.capture || is_complete(event) || event.shared ||
+        was_used || !event.marks_work || event.capture || is_complete(event) || event.shared ||
         (event.flags & CU_EVENT_DISABLE_TIMING) == 0 || is_ordered(event.stream) ||
-        is_ordered(call.stream()) || work_of(call.stream()) == world_.stream(call.stream())->marked_work)
+        is_ordered(call.stream()) || work_of(event.stream) != event.work_before ||
+        work_of(call.stream()) == world_.stream(call.stream())->marked_work || is_before(event, call))
       return;
     std::vector<Earlier> earlier{{"it replaces this record, for which nothing has waited", *event.record}};
     add(earlier, "the event was created here", event.created);
@@ -265,6 +270,12 @@ private:
 
   bool is_complete(const EventState& event) const {
     return world_.order().compare_with_host(event) == Ordered::before;
+  }
+
+  /// Whether the record that is lost comes before the one that replaces it.
+  bool is_before(const EventState& event, const Call& record) const {
+    return event.mark &&
+           world_.order().compare(event.mark->last, *world_.stream(record.stream())) == Ordered::before;
   }
 
   /// Streams that the driver orders itself.
@@ -313,9 +324,9 @@ private:
   std::unordered_map<std::uint64_t, WaitsForNothing> for_nothing_;             // by number of the event
   std::unordered_map<std::uint32_t, std::set<std::uint64_t>> events_of_place_; // that waits for nothing
   std::unordered_map<std::uint64_t, LostRecords> lost_;                        // as above
-  std::unordered_map<std::uint64_t, std::uint64_t> waits_at_record_;
-  std::uint64_t waits_ = 0;                // of streams and threads for anything
-  std::unordered_set<std::uint64_t> told_; // events whose failed record was reported
+  std::unordered_set<std::uint32_t> places_of_rings_; // of waits for events that were recorded later
+  std::unordered_set<std::uint64_t> used_records_;    // events whose last record something has used
+  std::unordered_set<std::uint64_t> told_;            // events whose failed record was reported
 };
 
 } // namespace

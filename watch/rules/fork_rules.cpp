@@ -12,7 +12,9 @@ public:
   ForkRules(const World& world, Report report) : world_(world), report_(std::move(report)) {}
 
   void before(const Call& call) override {
-    if (is_told_ || !call.is_of_the_program() || is_left_out(call.verb())) return;
+    if (is_told_ || !call.is_of_the_program()) return;
+    if (call.returned && call.result == CUDA_ERROR_NOT_INITIALIZED) return report_unusable(call);
+    if (is_left_out(call.verb())) return;
     std::string what;
     for (const Handle handle : call.events())
       if (const EventState* const event = world_.event(handle);
@@ -32,6 +34,15 @@ public:
   }
 
 private:
+  /// No call of the child can work any more.
+  void report_unusable(const Call& call) {
+    is_told_ = true;
+    report_({Rule::used_after_fork,
+             call.name() + " fails in a forked child, because the parent had used the driver before the fork",
+             call,
+             {}});
+  }
+
   /// A child also destroys what it has inherited, for example when Python collects garbage.
   static bool is_left_out(Verb verb) {
     return verb == Verb::event_create || verb == Verb::event_open || verb == Verb::event_destroy ||

@@ -3,6 +3,8 @@
 #include "rules/object_text.hpp"
 #include "rules/rules.hpp"
 
+#include <unordered_map>
+
 namespace watch {
 
 namespace {
@@ -53,6 +55,7 @@ public:
   void before(const Call& call) override {
     if (const auto gone = gone_object_of(world_, call)) return report_(use_of(call, *gone));
     if (call.verb() == Verb::event_destroy) destroy_event(call);
+    if (call.verb() == Verb::graph_launch && !destroyed_in_graphs_.empty()) launch(call);
     // The driver may crash in the instantiation of a graph that refers to a destroyed event.
     if (call.verb() == Verb::graph_instantiate && (call.succeeded() || !call.returned))
       if (const GraphState* const graph = world_.graph(call.graph)) check_events_of(call, *graph);
@@ -108,15 +111,38 @@ private:
           std::vector<Earlier> earlier;
           add(earlier, "the graph refers to the event since here", node.put_there);
           add(earlier, "the graph was instantiated here", exec.created);
-          return report_({Rule::destroyed_in_graph,
+          Finding finding{Rule::destroyed_in_graph,
                           event_text(call.event) + " is destroyed, but an executable graph refers to it",
-                          call, std::move(earlier)});
+                          call, std::move(earlier)};
+          if (!is_in_flight(exec)) {
+            destroyed_in_graphs_.insert_or_assign(event.number, std::move(finding));
+            return;
+          }
+          return report_(std::move(finding));
         }
     }
   }
 
+  bool is_in_flight(const ExecState& exec) const {
+    return exec.last_launch &&
+           world_.order().compare_with_host(exec.last_launch->last) == Ordered::not_before;
+  }
+
+  /// It is too late for the destruction only if something still uses the event.
+  void launch(const Call& call) {
+    const ExecState* const exec = world_.exec(call.exec);
+    if (exec == nullptr) return;
+    for (const EventNode& node : exec->events)
+      if (const auto found = destroyed_in_graphs_.find(node.number); found != destroyed_in_graphs_.end()) {
+        found->second.earlier.push_back({"the graph is launched after that", call});
+        report_(std::move(found->second));
+        destroyed_in_graphs_.erase(found);
+      }
+  }
+
   const World& world_;
   const Report report_;
+  std::unordered_map<std::uint64_t, Finding> destroyed_in_graphs_; // by the number of the event
 };
 
 } // namespace

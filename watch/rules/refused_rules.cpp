@@ -32,31 +32,46 @@ public:
 private:
   /// Empty if it is not certain.
   std::string reason_of(const Call& call, std::vector<Earlier>& earlier) const {
+    const std::string reason = special_reason_of(call, earlier);
+    if (!reason.empty()) return reason;
+    if (call.result == CUDA_ERROR_INVALID_CONTEXT && call.context == 0 && call.named_context == 0)
+      return "no context is current on this thread";
+    if (call.result != CUDA_ERROR_INVALID_HANDLE && call.result != CUDA_ERROR_INVALID_VALUE) return {};
+    if (makes_or_ends(call.verb())) return {};
+    for (const Field field : entry_data[call.entry].words) {
+      if (field == Field::event && call.event == 0) return "the event is null";
+      if (field == Field::exec && call.exec == 0) return "the executable graph is null";
+      if (field == Field::graph && call.graph == 0) return "the graph is null";
+    }
+    return {};
+  }
+
+  /// A failed creation has no handle. The destruction of a null handle is often ignored on purpose.
+  static bool makes_or_ends(Verb verb) {
+    return verb == Verb::event_create || verb == Verb::event_open || verb == Verb::event_destroy ||
+           verb == Verb::graph_create || verb == Verb::graph_destroy || verb == Verb::graph_instantiate ||
+           verb == Verb::exec_destroy;
+  }
+
+  std::string special_reason_of(const Call& call, std::vector<Earlier>& earlier) const {
     const StreamState* const stream = world_.stream(call.stream());
     switch (call.verb()) {
     case Verb::event_create:
       if (call.result == CUDA_ERROR_INVALID_VALUE && (call.flags & CU_EVENT_INTERPROCESS) != 0 &&
           (call.flags & CU_EVENT_DISABLE_TIMING) == 0)
         return "CU_EVENT_INTERPROCESS needs CU_EVENT_DISABLE_TIMING too";
-      return without_context(call);
-    case Verb::stream_create:
+      return {};
     case Verb::event_export:
       if (const EventState* const event = world_.event(call.event);
           call.result == CUDA_ERROR_INVALID_HANDLE && event != nullptr && event->created && !event->shared) {
         add(earlier, "the event was created here", event->created);
         return event_text(call.event) + " was created without CU_EVENT_INTERPROCESS";
       }
-      return without_context(call);
+      return {};
     case Verb::event_open:
       if (call.result == CUDA_ERROR_INVALID_CONTEXT && call.context != 0 && has_exported_)
         return "the process that exports an event cannot open it";
-      return without_context(call);
-    case Verb::event_record:
-    case Verb::stream_wait:
-    case Verb::event_synchronize:
-    case Verb::event_elapsed:
-      if (call.result == CUDA_ERROR_INVALID_HANDLE && call.event == 0) return "the event is null";
-      return call.has_stream() && is_default_stream(call.stream_handle) ? without_context(call) : "";
+      return {};
     case Verb::capture_begin:
     case Verb::capture_into_graph:
       if (call.result == CUDA_ERROR_ILLEGAL_STATE && stream != nullptr && stream->is_capturing()) {
@@ -75,12 +90,6 @@ private:
     default:
       return {};
     }
-  }
-
-  static std::string without_context(const Call& call) {
-    return call.result == CUDA_ERROR_INVALID_CONTEXT && call.context == 0
-               ? "no context is current on this thread"
-               : "";
   }
 
   const World& world_;

@@ -55,7 +55,8 @@ const std::vector<RulePage>& rule_pages() {
        "CUDA_ERROR_INVALID_HANDLE instead.",
        "Wait on a stream of the context in which the event was created or opened, record an ordinary event "
        "on that stream, and wait for the ordinary event in the other context."},
-      {Rule::destroyed_in_graph, "destroyed-in-graph", "destroys an event that an executable graph refers to",
+      {Rule::destroyed_in_graph, "destroyed-in-graph",
+       "destroys an event that a launch of an executable graph still uses",
        "cuEventDestroy returns CUDA_SUCCESS, and so does the next launch of the graph. What follows is "
        "undefined: on a device, the stream of the launch hung in four of five tries. The instantiation of a "
        "graph whose event is gone ended the process.",
@@ -111,8 +112,10 @@ const std::vector<RulePage>& rule_pages() {
       {Rule::refused_call, "refused-call", "makes a call that the driver refuses for a certain reason",
        "The call returns an error and does nothing. The finding says why.",
        "Remove the reason that the finding names, and check the results of such calls."},
-      {Rule::used_after_fork, "used-after-fork", "uses an event or a stream of the parent in a forked child",
-       "The driver does not work in a child that was forked after the parent had used it. On a device, a "
+      {Rule::used_after_fork, "used-after-fork",
+       "uses the driver, or an event or a stream of the parent, in a forked child",
+       "The driver does not work in a child that was forked after the parent had used it: cuInit fails "
+       "there. On a device, a "
        "query "
        "of the parent's event returned CUDA_SUCCESS whether the work was complete or not.",
        "Start the child before the first use of the driver, or let it execute a program: "

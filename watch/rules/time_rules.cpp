@@ -50,8 +50,11 @@ private:
     early_.erase(found);
     if (tries > 1 || read_.contains(end)) return; // a program that polls may give up
     std::vector<Earlier> earlier;
-    if (const EventState* const event = world_.event(call.second_event))
+    if (const EventState* const event = world_.event(call.second_event)) {
+      // It has waited, and could have asked then: it does without this time.
+      if (event->number == end && world_.order().compare_with_host(*event) == Ordered::before) return;
       add(earlier, "the end was recorded here", event->record);
+    }
     report_({Rule::elapsed_too_early,
              "the work before " + event_text(call.second_event) +
                  " was not complete, and the time was not asked for again",

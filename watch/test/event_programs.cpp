@@ -176,9 +176,13 @@ MISTAKE("interprocess-wait", interprocess_wait, "an interprocess event is waited
 MISTAKE("destroyed-in-graph", destroyed_in_graph, "an executable graph still records the event") {
   const CUevent event = gpu.event();
   const CUgraphExec exec = graph_that_records(event);
-  if (corrected) expect(cuGraphExecDestroy(exec));
+  if (corrected) { // nothing is launched after that
+    launch(exec, gpu.a);
+    finish(gpu.a);
+  }
   expect(cuEventDestroy(event)); //!
   if (corrected) replace_captured_event(gpu);
+  if (!corrected) expect(cuGraphLaunch(exec, gpu.a));
 }
 
 MISTAKE("elapsed-without-timing", elapsed_without_timing, "one of the events measures no time") {

@@ -22,7 +22,7 @@ public:
 
   void see(const char* symbol, const std::vector<std::uint64_t>& words, CUresult result = CUDA_SUCCESS,
            std::uint32_t thread = 1) {
-    Call call = call_of(symbol, words);
+    Call call = call_of(symbol, words, current);
     call.result = static_cast<std::uint32_t>(result);
     call.thread = thread;
     call.stack = stack;
@@ -53,6 +53,7 @@ public:
 
   std::vector<std::string> found, sentences;
   std::uint32_t stack = 0;
+  Handle current = context;
 
 private:
   World world_;
@@ -204,6 +205,7 @@ TEST_CASE("a graph that waits for an event does not record it", "[watch][rules]"
     process.see_graph_event(0x600, 0x800, event, CU_GRAPH_NODE_TYPE_WAIT_EVENT);
     process.see("cuGraphInstantiateWithFlags", {0x700, 0x600});
     process.see("cuEventDestroy_v2", {event});
+    process.see("cuGraphLaunch", {0x700, stream, 1});
     CHECK(process.found == Found{"destroyed-in-graph"});
   }
 }
@@ -324,14 +326,29 @@ TEST_CASE("an event that a graph from a capture refers to must outlive its execs
   process.see_graph_event(0x600, 0x800, event, CU_GRAPH_NODE_TYPE_EVENT_RECORD);
   process.see("cuGraphInstantiateWithFlags", {0x700, 0x600});
   process.see("cuGraphDestroy", {0x600});
-  SECTION("destroyed before the exec") {
+  SECTION("destroyed before the last launch") {
+    process.see("cuEventDestroy_v2", {event});
+    CHECK(process.found.empty());
+    process.see("cuGraphLaunch", {0x700, stream, 1});
+    CHECK(process.found == Found{"destroyed-in-graph"});
+  }
+  SECTION("destroyed while a launch is in flight") {
+    process.see("cuGraphLaunch", {0x700, stream, 1});
     process.see("cuEventDestroy_v2", {event});
     CHECK(process.found == Found{"destroyed-in-graph"});
+  }
+  SECTION("destroyed before the exec, after all launches") {
+    process.see("cuGraphLaunch", {0x700, stream, 1});
+    process.see("cuStreamSynchronize", {stream});
+    process.see("cuEventDestroy_v2", {event});
+    process.see("cuGraphExecDestroy", {0x700});
+    CHECK(process.end().empty());
   }
   SECTION("destroyed before the exec, and another event gets its handle") {
     process.see("cuEventDestroy_v2", {event});
     process.see("cuEventCreate", {event, 2});
     process.see("cuEventDestroy_v2", {event});
+    process.see("cuGraphLaunch", {0x700, stream, 1});
     CHECK(process.found.size() == 1);
   }
   SECTION("destroyed after the exec") {
@@ -363,6 +380,7 @@ TEST_CASE("an executable graph refers to the events of its last update, at the p
     process.see("cuEventDestroy_v2", {0x101});
     CHECK(process.found.empty());
     process.see("cuEventDestroy_v2", {0x102});
+    process.see("cuGraphLaunch", {0x700, stream, 1});
     CHECK(process.found == Found{"destroyed-in-graph"});
   }
   SECTION("the update fails") {
@@ -370,7 +388,8 @@ TEST_CASE("an executable graph refers to the events of its last update, at the p
     process.see("cuEventDestroy_v2", {0x101});
     CHECK(process.found.empty());
     process.see("cuEventDestroy_v2", {0x100});
-    CHECK(process.found == Found{"destroyed-in-graph"});
+    process.see("cuGraphLaunch", {0x700, stream, 1});
+    CHECK(process.found == Found{"destroyed-in-graph", "use-after-error"});
   }
 }
 
@@ -579,6 +598,12 @@ TEST_CASE("times that mean nothing are reported", "[watch][rules]") {
       process.see("cuEventRecord", {0x101, stream});
       CHECK(process.end() == Found{"elapsed-too-early"});
     }
+    SECTION("once, and the program waits for the work") {
+      process.see("cuCtxSynchronize", {});
+      process.see("cuEventRecord", {0x101, stream});
+      process.see("cuStreamSynchronize", {other_stream});
+      CHECK(process.end().empty());
+    }
     SECTION("again") {
       process.see("cuEventElapsedTime", {event, 0x101}, CUDA_ERROR_NOT_READY);
       CHECK(process.end().empty());
@@ -654,6 +679,22 @@ TEST_CASE("a time is of the work that the order puts into it", "[watch][rules]")
   CHECK(process.end() == Found(found, "elapsed-without-work"));
 }
 
+TEST_CASE("each call that needs a context, and null handles, are reported if they are refused",
+          "[watch][rules]") {
+  Process process;
+  const char* const calls[] = {"cuMemAlloc_v2", "cuCtxSynchronize", "cuModuleLoadData", "cuEventCreate"};
+  process.current = 0;
+  for (const char* const symbol : calls)
+    process.see(symbol, {}, CUDA_ERROR_INVALID_CONTEXT);
+  process.current = context;
+  process.see("cuEventQuery", {0}, CUDA_ERROR_INVALID_HANDLE);
+  process.see("cuGraphLaunch", {0, stream}, CUDA_ERROR_INVALID_VALUE);
+  CHECK(process.found == Found(6, "refused-call"));
+  process.see("cuEventDestroy_v2", {0}, CUDA_ERROR_INVALID_HANDLE); // many programs ignore that
+  process.see("cuEventQuery", {event}, CUDA_ERROR_INVALID_HANDLE);
+  CHECK(process.found.size() == 6);
+}
+
 TEST_CASE("a call that is refused is reported with its reason", "[watch][rules]") {
   Process process;
   process.see("cuEventCreate", {event, 2});
@@ -715,6 +756,15 @@ TEST_CASE("a forked child has no objects of its parent", "[watch][rules]") {
     CHECK(process.found.empty());
     process.see("cuEventQuery", {event});
     process.see("cuStreamSynchronize", {0x999}); // the same cause
+    CHECK(process.found == Found(forked ? 1 : 0, "used-after-fork"));
+  }
+}
+
+TEST_CASE("a forked child cannot begin to use the driver that its parent has used", "[watch][rules]") {
+  for (const bool forked : {true, false}) {
+    Process process({false, false, forked});
+    for (const char* const symbol : {"cuInit", "cuEventCreate", "cuMemAlloc_v2"})
+      process.see(symbol, {}, CUDA_ERROR_NOT_INITIALIZED);
     CHECK(process.found == Found(forked ? 1 : 0, "used-after-fork"));
   }
 }

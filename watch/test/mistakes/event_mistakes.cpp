@@ -124,6 +124,23 @@ MISTAKE("record-replaced", two_producers_of_one_event,
 
 // The time between events.
 
+MISTAKE("record-replaced", one_event_for_two_producers,
+        "two producers record one event, while the host waits for other events") {
+  const CUevent done = gpu.event(), other = gpu.event();
+  const CUstream consumer = gpu.stream(), elsewhere = gpu.stream();
+  for (int i = 0; i < 3; ++i) {
+    gpu.work(gpu.a);
+    record(done, gpu.a);
+    if (corrected) wait(consumer, done);
+    record(other, elsewhere);
+    expect(cuEventSynchronize(other));
+    gpu.work(gpu.b);
+    record(done, gpu.b); //!
+    wait(consumer, done);
+    gpu.work(consumer);
+  }
+}
+
 MISTAKE("elapsed-never-recorded", stop_was_never_recorded, "an early return skips the second record") {
   CUevent start = gpu.event(0), stop = gpu.event(0);
   record(start, gpu.a);

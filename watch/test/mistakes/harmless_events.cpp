@@ -300,4 +300,58 @@ HARMLESS(watcher_thread_polls,
   clean(gpu, {done});
 }
 
+HARMLESS(marks_that_nobody_needs,
+         "each task marks its end with an event of a pool, and the next one on the same stream needs no wait",
+         "") {
+  std::vector<CUevent> pool{gpu.event()};
+  const auto task = [&](CUstream on) {
+    gpu.work(on);
+    const CUevent mark = pool.back();
+    pool.pop_back();
+    record(mark, on);
+    return mark;
+  };
+  for (const CUstream on : {gpu.a, gpu.b, gpu.a}) {
+    const CUevent mark = task(on);
+    gpu.work(on);
+    pool.push_back(mark);
+  }
+  wait(gpu.b, task(gpu.a));
+  gpu.work(gpu.b);
+}
+
+HARMLESS(last_uses_of_new_buffers,
+         "each buffer has an event of its last reader, and some buffers were not read yet", "") {
+  const std::vector<CUevent> last = events(gpu, 4);
+  for (const CUevent each : last) {
+    wait(gpu.a, each);
+    gpu.work(gpu.a);
+  }
+  gpu.work(gpu.b);
+  record(last[0], gpu.b);
+  wait(gpu.a, last[0]);
+  gpu.work(gpu.a);
+}
+
+HARMLESS(profiler_that_drops_a_frame, "the time of the last frame is not there when the program ends", "") {
+  const CUevent start = gpu.event(0), stop = gpu.event(0);
+  record(start, gpu.a);
+  slow(gpu.a);
+  record(stop, gpu.a);
+  time_between(start, stop);
+  expect(cuCtxSynchronize());
+}
+
+HARMLESS(event_that_ends_before_its_exec, "no launch comes after the end of the event", "") {
+  const CUevent done = gpu.event();
+  begin(gpu.a);
+  gpu.work(gpu.a);
+  expect(cuEventRecordWithFlags(done, gpu.a, CU_EVENT_RECORD_EXTERNAL));
+  const CUgraphExec exec = instantiate(end(gpu.a));
+  expect(cuGraphLaunch(exec, gpu.a));
+  finish(gpu.a);
+  expect(cuEventDestroy(done));
+  expect(cuGraphExecDestroy(exec));
+}
+
 } // namespace

@@ -69,8 +69,11 @@ public:
 The program needs no change, and the machine needs no GPU. The program finds the simulated libcuda.so.1 in
 place of the driver, and so do the programs that it starts. Kernels compute nothing. At the end, the command
 says on standard error what was asked for that is not modelled, how many driver calls were made, and that no
-GPU was used. Streams, signals and the exit code are the program's. The exit code is 127 if the program
-is not found, and 126 if it cannot be run. A wrong option is an error before the program starts.
+GPU was used. Streams and signals are the program's.
+
+Exit codes: the program's, or the same signal; 2 a wrong option, or a report that cannot be made, and no
+program was started; 3 the program has succeeded, and the report could not be written; 126 the program cannot
+be run; 127 it is not found.
 
 A call that is not modelled aborts the program. With --unmodelled error it returns CUDA_ERROR_NOT_SUPPORTED,
 so the other tests of a suite still run. With --unmodelled missing, cuGetProcAddress does not find functions
@@ -265,9 +268,11 @@ Examples:
   watch_command->footer(R"(
 The program needs no change: C++ or Python, on the driver or the runtime API. Findings go to standard error as
 they happen, each with its stack, what the driver does in that case, and how to fix it. The last line says how
-many processes and calls were watched, and which processes could not be. The exit code is the program's,
-128 + N if signal N ended the program, 127 if the program is not found, 126 if it cannot be run or watched, or
-1 if there are findings and --fail is given. A wrong option is an error before the program starts.
+many processes and calls were watched, and which processes could not be.
+
+Exit codes: the program's; 128 + N if signal N ended the program; 1 findings, with --fail; 2 a wrong option, or
+a file that cannot be used, and no program was started; 3 the program has succeeded, and the file of --json
+could not be written; 126 the program cannot be run or watched; 127 it is not found.
 
 The loader of glibc puts an auditing library into the program (LD_AUDIT). So programs that are linked
 statically or run with the rights of another user cannot be watched.

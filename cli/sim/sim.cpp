@@ -177,7 +177,12 @@ int simulate(const SimOptions& options) {
   const fs::path folder = simulator_folder();
   handle_signals(Interrupt::program, Reports::none);
   std::optional<OutputFile> file; // whatever is wrong with its name is found before the program starts
-  if (!options.report.empty()) file.emplace(options.report);
+  try {
+    if (!options.report.empty()) file.emplace(options.report);
+  } catch (const OutputError& error) {
+    watch::print_text(std::string("cuevent: ") + error.what() + '\n');
+    return usage;
+  }
   int status = 0;
   SimReport report("");
   {
@@ -198,8 +203,9 @@ int simulate(const SimOptions& options) {
     try {
       file->write(cuevent::printable_lines(report.names_text(~std::size_t{0}) + report.processes_text()));
       file->finish();
-    } catch (const OutputError& error) { // the exit code stays the program's
+    } catch (const OutputError& error) {
       watch::print_text(std::string("cuevent sim: ") + error.what() + '\n');
+      if (status == 0) return not_written;
     }
     file.reset();
   }

@@ -31,7 +31,12 @@ public:
   int run() {
     watchable_program(options_.program.front()); // throws if it cannot be
     std::optional<OutputFile> json_file;
-    if (!options_.json_file.empty()) json_file.emplace(options_.json_file);
+    try {
+      if (!options_.json_file.empty()) json_file.emplace(options_.json_file);
+    } catch (const OutputError& error) {
+      say(error.what());
+      return usage;
+    }
     runs_.run_without();
     say("3 runs without jitter have the same result");
     json found = runs_.found();
@@ -42,8 +47,13 @@ public:
     if (json_file) {
       found.erase("jitter"); // of a run without holds
       found["changed_by"] = changed_by.empty() ? json() : json(changed_by);
-      json_file->write(json_text(found) + "\n");
-      json_file->finish();
+      try {
+        json_file->write(json_text(found) + "\n");
+        json_file->finish();
+      } catch (const OutputError& error) {
+        say(error.what());
+        if (proven == 0 && changed_by.empty()) return not_written;
+      }
     }
     return proven > 0 || !changed_by.empty() ? failure : success;
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "watch/watch.hpp"
 
+#include "exit_code.hpp"
 #include "json_text.hpp"
 #include "output_file.hpp"
 #include "report/printable.hpp"
@@ -95,46 +96,68 @@ nlohmann::ordered_json processes_json(const std::vector<watch::Unwatched>& proce
   return json;
 }
 
-/// The file of --json. If it cannot be written, the exit code stays the program's.
-void write_json(OutputFile& file, const nlohmann::ordered_json& json) {
+/// The file of --json. Returns whether it was written.
+bool write_json(OutputFile& file, const nlohmann::ordered_json& json) {
   try {
     file.write(json_text(json) + "\n");
     file.finish();
+    return true;
   } catch (const OutputError& error) {
     watch::print_text(std::string("cuevent watch: ") + error.what() + '\n');
+    return false;
   }
 }
+
+/// The files that the options name.
+struct NamedFiles {
+  explicit NamedFiles(const WatchOptions& options) {
+    for (const std::string& path : options.suppressions)
+      suppressions.read(path);
+    fill_closed_descriptors();
+    if (!options.json_file.empty()) json.emplace(options.json_file);
+    const auto quiet = std::min<std::chrono::nanoseconds>(quiet_limit, std::chrono::seconds(options.hang));
+    if (!options.reports.empty()) reports.emplace(options.reports, quiet);
+  }
+
+  watch::Suppressions suppressions;
+  std::optional<OutputFile> json;
+  std::optional<ReportFolder> reports;
+};
 
 /// Watches one program, or those that others start, to the end.
 int watch_to_the_end(const WatchOptions& options) {
   // Whatever can be wrong with the options is found before the program starts.
-  watch::Suppressions suppressions;
-  for (const std::string& path : options.suppressions)
-    suppressions.read(path);
-  fill_closed_descriptors();
+  std::optional<NamedFiles> files;
+  try {
+    files.emplace(options);
+  } catch (const std::runtime_error& error) {
+    watch::print_text(std::string("cuevent: ") + error.what() + '\n');
+    return usage;
+  }
   const WatchedProgram program(options);
-  std::optional<OutputFile> json_file;
-  if (!options.json_file.empty()) json_file.emplace(options.json_file);
   const bool is_attached = options.program.empty();
   handle_signals(is_attached ? Interrupt::command : Interrupt::program,
                  options.hang > 0 ? Reports::on_signal : Reports::none);
-  const SharedFolder folder(options.attach);
+  std::optional<SharedFolder> folder;
+  try {
+    folder.emplace(options.attach);
+  } catch (const std::runtime_error& error) {
+    watch::print_text(std::string("cuevent: ") + error.what() + '\n');
+    return is_attached ? usage : not_started;
+  }
   watch::CallText texts;
-  watch::WatchReport report(suppressions, texts);
+  watch::WatchReport report(files->suppressions, texts);
   HeldCalls held(options.jitter, texts);
   const std::chrono::seconds hang(options.hang);
-  std::optional<ReportFolder> reports;
-  if (!options.reports.empty())
-    reports.emplace(options.reports, std::min<std::chrono::nanoseconds>(quiet_limit, hang));
-  watch::HangReports hangs(texts, keep_in(reports));
+  watch::HangReports hangs(texts, keep_in(files->reports));
 
-  WatchSession watched(options, folder, report, hangs, held);
+  WatchSession watched(options, *folder, report, hangs, held);
   pid_t child = 0;
   if (is_attached) {
-    watch::print_text("cuevent watch: start programs with\n  " + program.variables(folder.path()) +
+    watch::print_text("cuevent watch: start programs with\n  " + program.variables(folder->path()) +
                       "\nCtrl-C ends the watch.\n");
   } else {
-    child = program.start(folder.path());
+    child = program.start(folder->path());
     watched.start(child);
   }
   const int code = read_until_end(watched, child, hang);
@@ -145,7 +168,8 @@ int watch_to_the_end(const WatchOptions& options) {
     watch::print_text("cuevent watch: " + sentence + '\n');
   const std::string seen = seen_text(watched, report.findings(), hangs.have_hangs());
   watch::print_text("cuevent watch: " + seen + '\n');
-  if (json_file) {
+  bool is_written = true;
+  if (files->json) {
     nlohmann::ordered_json json{{"program", options.program},
                                 {"exit_code", code},
                                 {"seen", seen},
@@ -156,9 +180,10 @@ int watch_to_the_end(const WatchOptions& options) {
                                 {"findings", report.json()}};
     if (options.hang > 0) json["hangs"] = hangs.json();
     if (!options.jitter.empty()) json["jitter"] = held.json();
-    write_json(*json_file, json);
+    is_written = write_json(*files->json, json);
   }
-  return options.fail && (report.findings() > 0 || hangs.have_hangs()) ? 1 : code;
+  if (options.fail && (report.findings() > 0 || hangs.have_hangs())) return failure;
+  return code == success && !is_written ? not_written : code;
 }
 
 } // namespace

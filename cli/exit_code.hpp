@@ -6,7 +6,7 @@ namespace cli {
 
 enum ExitCode {
   success = 0,
-  failure = 1,     // something could not be done, there are findings, or the driver differs from the recording
+  failure = 1,     // something failed, there are findings, or the driver differs from the recording
   usage = 2,       // the command line is wrong, or names a file that cannot be used: no program was started
   not_written = 3, // the program has succeeded, and a file with what was found could not be written
   no_driver = 77,  // no usable driver or device; test runners count this as skipped

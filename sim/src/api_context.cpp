@@ -42,6 +42,7 @@ void Api::kill(Context& context) {
   });
   context.per_thread.clear();
   context.barriers.clear();
+  context.textures.clear();
   context.shared_recordings.clear();
   computer_.changed.notify_all();
 }

@@ -67,6 +67,7 @@ std::vector<Scenario> memory_queries_scenarios();
 std::vector<Scenario> memory_pools_scenarios();
 std::vector<Scenario> managed_memory_scenarios();
 std::vector<Scenario> virtual_memory_scenarios();
+std::vector<Scenario> arrays_scenarios();
 std::vector<Scenario> copies_scenarios();
 std::vector<Scenario> copying_scenarios();
 std::vector<Scenario> libraries_scenarios();

@@ -51,6 +51,7 @@ std::vector<Scenario> all_scenarios() {
                            memory_pools_scenarios,
                            managed_memory_scenarios,
                            virtual_memory_scenarios,
+                           arrays_scenarios,
                            copies_scenarios,
                            copying_scenarios,
                            libraries_scenarios,

@@ -16,10 +16,13 @@
 
 namespace cuevent::sim {
 
+struct Array;
+struct BoundMemory;
 struct Box;
 class Bytes;
 struct End;
 struct Link;
+struct MipmappedArray;
 enum class Memory;
 
 struct GreenContext : Object {
@@ -239,6 +242,9 @@ private:
   CUresult copy(const CUDA_MEMCPY3D_PEER*, const CopyStream&);
   CUresult copy(const End& to, const End& from, std::size_t bytes, const CopyStream&);
   End end_of_box(const CUDA_MEMCPY3D&, bool source, std::size_t& pitch, std::size_t& layer);
+  End array_end(CUarray, std::size_t x, std::size_t y, std::size_t z, const CUDA_MEMCPY3D&,
+                std::size_t& pitch, std::size_t& layer);
+  CUresult copy_line(CUDA_MEMCPY3D&, std::size_t bytes, const CopyStream&);
   Box checked(const CUDA_MEMCPY3D&);
 #if CUDA_VERSION >= 12080
   CUresult batch(CUdeviceptr* to, CUdeviceptr* from, size_t* sizes, size_t count, CUmemcpyAttributes*,
@@ -254,6 +260,19 @@ private:
   void check_place(const CUmemLocation&);
   CUresult advise(CUdeviceptr, std::size_t bytes, CUmem_advise, const CUmemLocation&);
   CUresult prefetch(CUdeviceptr, std::size_t bytes, const CUmemLocation&, CUstream);
+
+  // Arrays
+  std::shared_ptr<Array> array(CUarray);
+  std::shared_ptr<MipmappedArray> mipmapped_array(CUmipmappedArray);
+  std::shared_ptr<Context> context_for_arrays();
+  CUresult create_array(CUarray*, const CUDA_ARRAY3D_DESCRIPTOR&, const std::shared_ptr<Context>&);
+
+  // Textures and surfaces
+  void check_resource(const CUDA_RESOURCE_DESC&);
+  void check_view(const CUDA_RESOURCE_VIEW_DESC&, const CUDA_RESOURCE_DESC&);
+  static unsigned long long bind(std::shared_ptr<const BoundMemory>, Context&);
+  const BoundMemory& bound(unsigned long long number, bool surface);
+  CUresult unbind(unsigned long long number, bool surface);
 
   // Virtual memory
   const AddressRange* range_of(std::uintptr_t address) const;

@@ -45,6 +45,7 @@ void Api::kill(Context& context) {
                 [&](const auto& each) { return each->named.home.context.get() == &context; });
   context.per_thread.clear();
   context.barriers.clear();
+  context.textures.clear();
   context.shared_recordings.clear();
   computer_.changed.notify_all();
 }

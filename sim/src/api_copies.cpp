@@ -2,6 +2,7 @@
 // Copies of lines, rows, boxes and lists.
 
 #include "api.hpp"
+#include "array.hpp"
 #include "box.hpp"
 #include "timing.hpp"
 
@@ -44,7 +45,8 @@ Work Api::box_work(const Box& box) {
   };
   const auto from = reinterpret_cast<std::uintptr_t>(box.from), to = reinterpret_cast<std::uintptr_t>(box.to);
   const std::size_t to_bytes = extent(box.to_pitch, box.to_layer);
-  if (box.target == Memory::device) reachable(to, to_bytes, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+  if (box.target == Memory::device && !box.to_array)
+    reachable(to, to_bytes, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
   Work work;
   const auto from_gone = unmapped_later(from, extent(box.from_pitch, box.from_layer));
   const auto to_gone = unmapped_later(to, to_bytes);
@@ -258,6 +260,25 @@ struct EndOfBox {
 
 } // namespace
 
+/// The same for an array, whose rows the copy does not choose. Nothing has to be aligned.
+End Api::array_end(CUarray handle, std::size_t x, std::size_t y, std::size_t z, const CUDA_MEMCPY3D& box,
+                   std::size_t& pitch, std::size_t& layer) {
+  refuse_if(handle == nullptr, CUDA_ERROR_INVALID_VALUE);
+  const auto found = array(handle);
+  const CUDA_ARRAY3D_DESCRIPTOR& shape = found->shape;
+  if (!found->memory) not_modelled("a copy of a deferred or sparse array");
+  const auto inside = [](std::size_t start, std::size_t size, std::size_t all) {
+    return start <= all && size <= all - start;
+  };
+  const std::size_t rows = std::max<std::size_t>(shape.Height, 1);
+  pitch = shape.Width * element_bytes(shape.Format, shape.NumChannels);
+  layer = pitch * rows;
+  refuse_if(!inside(x, box.WidthInBytes, pitch) || !inside(y, box.Height, rows) ||
+                !inside(z, box.Depth, std::max<std::size_t>(shape.Depth, 1)),
+            CUDA_ERROR_INVALID_VALUE);
+  return {found->memory->start() + x + y * pitch + z * layer, Memory::device, found->memory};
+}
+
 /// The checks of one end. Returns its first byte.
 End Api::end_of_box(const CUDA_MEMCPY3D& box, bool source, std::size_t& pitch, std::size_t& layer) {
   const EndOfBox end = source ? EndOfBox{box.srcMemoryType, box.srcHost, box.srcDevice, box.srcXInBytes,
@@ -265,8 +286,8 @@ End Api::end_of_box(const CUDA_MEMCPY3D& box, bool source, std::size_t& pitch, s
                               : EndOfBox{box.dstMemoryType, box.dstHost, box.dstDevice, box.dstXInBytes,
                                          box.dstY,          box.dstZ,    box.dstPitch,  box.dstHeight};
   if (end.type == CU_MEMORYTYPE_ARRAY) {
-    refuse_if((source ? box.srcArray : box.dstArray) == nullptr, CUDA_ERROR_INVALID_VALUE);
-    not_modelled("an array in a copy");
+    refuse_if((source ? box.srcLOD : box.dstLOD) != 0, CUDA_ERROR_INVALID_VALUE);
+    return array_end(source ? box.srcArray : box.dstArray, end.x, end.y, end.z, box, pitch, layer);
   }
   refuse_if(end.type < CU_MEMORYTYPE_HOST || end.type > CU_MEMORYTYPE_UNIFIED, CUDA_ERROR_INVALID_VALUE);
   refuse_if(end.x + box.WidthInBytes < end.x, CUDA_ERROR_INVALID_VALUE);
@@ -294,8 +315,8 @@ Box Api::checked(const CUDA_MEMCPY3D& box) {
   if (checked.bytes() == 0) return checked;
   const End from = end_of_box(box, true, checked.from_pitch, checked.from_layer);
   const End to = end_of_box(box, false, checked.to_pitch, checked.to_layer);
-  checked.from = from.start, checked.source = from.kind;
-  checked.to = to.start, checked.target = to.kind;
+  checked.from = from.start, checked.source = from.kind, checked.from_array = from.array;
+  checked.to = to.start, checked.target = to.kind, checked.to_array = to.array;
   return checked;
 }
 
@@ -327,6 +348,83 @@ CUresult Api::cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D* rows, CUstream where) {
 CUresult Api::cuMemcpy3D_v2(const CUDA_MEMCPY3D* box) { return copy(box, copy_stream()); }
 CUresult Api::cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D* box, CUstream where) {
   return copy(box, copy_stream(where));
+}
+
+// Lines of arrays
+
+namespace {
+
+void from_array(CUDA_MEMCPY3D& box, CUarray array, std::size_t offset) {
+  box.srcMemoryType = CU_MEMORYTYPE_ARRAY, box.srcArray = array, box.srcXInBytes = offset;
+}
+void to_array(CUDA_MEMCPY3D& box, CUarray array, std::size_t offset) {
+  box.dstMemoryType = CU_MEMORYTYPE_ARRAY, box.dstArray = array, box.dstXInBytes = offset;
+}
+void from_host(CUDA_MEMCPY3D& box, const void* memory) {
+  box.srcMemoryType = CU_MEMORYTYPE_HOST, box.srcHost = memory;
+}
+void to_host(CUDA_MEMCPY3D& box, void* memory) {
+  box.dstMemoryType = CU_MEMORYTYPE_HOST, box.dstHost = memory;
+}
+
+} // namespace
+
+/// Of an array with several rows, only the first row can be used.
+CUresult Api::copy_line(CUDA_MEMCPY3D& box, std::size_t bytes, const CopyStream& where) {
+  box.WidthInBytes = bytes, box.Height = box.Depth = 1;
+  return copy(checked(box), where);
+}
+
+CUresult Api::cuMemcpyHtoA_v2(CUarray to, size_t offset, const void* from, size_t bytes) {
+  const CopyStream where = copy_stream();
+  CUDA_MEMCPY3D box{};
+  from_host(box, from), to_array(box, to, offset);
+  return copy_line(box, bytes, where);
+}
+
+CUresult Api::cuMemcpyAtoH_v2(void* to, CUarray from, size_t offset, size_t bytes) {
+  const CopyStream where = copy_stream();
+  CUDA_MEMCPY3D box{};
+  from_array(box, from, offset), to_host(box, to);
+  return copy_line(box, bytes, where);
+}
+
+CUresult Api::cuMemcpyHtoAAsync_v2(CUarray to, size_t offset, const void* from, size_t bytes,
+                                   CUstream handle) {
+  const CopyStream where = copy_stream(handle);
+  CUDA_MEMCPY3D box{};
+  from_host(box, from), to_array(box, to, offset);
+  return copy_line(box, bytes, where);
+}
+
+CUresult Api::cuMemcpyAtoHAsync_v2(void* to, CUarray from, size_t offset, size_t bytes, CUstream handle) {
+  const CopyStream where = copy_stream(handle);
+  CUDA_MEMCPY3D box{};
+  from_array(box, from, offset), to_host(box, to);
+  return copy_line(box, bytes, where);
+}
+
+CUresult Api::cuMemcpyDtoA_v2(CUarray to, size_t offset, CUdeviceptr from, size_t bytes) {
+  const CopyStream where = copy_stream();
+  CUDA_MEMCPY3D box{};
+  box.srcMemoryType = CU_MEMORYTYPE_DEVICE, box.srcDevice = from;
+  to_array(box, to, offset);
+  return copy_line(box, bytes, where);
+}
+
+CUresult Api::cuMemcpyAtoD_v2(CUdeviceptr to, CUarray from, size_t offset, size_t bytes) {
+  const CopyStream where = copy_stream();
+  CUDA_MEMCPY3D box{};
+  box.dstMemoryType = CU_MEMORYTYPE_DEVICE, box.dstDevice = to;
+  from_array(box, from, offset);
+  return copy_line(box, bytes, where);
+}
+
+CUresult Api::cuMemcpyAtoA_v2(CUarray to, size_t to_offset, CUarray from, size_t from_offset, size_t bytes) {
+  const CopyStream where = copy_stream();
+  CUDA_MEMCPY3D box{};
+  from_array(box, from, from_offset), to_array(box, to, to_offset);
+  return copy_line(box, bytes, where);
 }
 
 // Between contexts

@@ -99,6 +99,8 @@ CUresult Api::cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node,
   Work changed = copy_node_work(parameters, in);
   if (!work.parameters) not_modelled("new parameters of a captured copy");
   refuse_if(!work.parameters->fit(*changed.parameters), CUDA_ERROR_INVALID_VALUE);
+  if (parameters->srcMemoryType == CU_MEMORYTYPE_ARRAY || parameters->dstMemoryType == CU_MEMORYTYPE_ARRAY)
+    not_modelled("new parameters of a copy of an array in an exec");
   if (parameters->Height != 1 || parameters->Depth != 1)
     not_modelled("new parameters of a copy of several rows in an exec");
   work = std::move(changed);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "api.hpp"
+#include "array.hpp"
 #include "device_attributes.hpp"
 #include "graph_memory.hpp"
 #include "memory_pool.hpp"
@@ -99,8 +100,9 @@ CUresult Api::allocate(std::uintptr_t* address, std::size_t bytes, bool host, un
   allocation.host = host;
   allocation.flags = flags;
   allocation.home = {home, home->generation};
-  allocation.memory = std::make_unique<std::byte[]>(bytes);
-  std::memset(allocation.memory.get(), fresh, bytes);
+  allocation.memory = std::make_unique<std::byte[]>(bytes + granule);
+  allocation.address = rounded(number(allocation.memory.get()), granule);
+  std::memset(reinterpret_cast<void*>(allocation.address), fresh, bytes);
   *address = add(std::move(allocation));
   return CUDA_SUCCESS;
 }
@@ -166,6 +168,12 @@ std::size_t Api::free_memory(int device) const {
     if (memory->properties.location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
         memory->properties.location.id == device)
       used += memory->bytes;
+  computer_.handles.for_each([&](const Object& object) {
+    if (object.kind != Kind::array || object.process != &process_) return;
+    const auto& array = static_cast<const Array&>(object);
+    if (array.memory && array.home.alive() && array.home.context->device == device)
+      used += array.memory->bytes();
+  });
   return all_memory - std::min(used, all_memory);
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstring>
+#include <memory>
 
 namespace cuevent::sim {
 
@@ -18,6 +19,7 @@ enum class Memory {
 struct End {
   std::byte* start = nullptr;
   Memory kind = Memory::device;
+  std::shared_ptr<const void> array{}; ///< keeps its bytes, if they are of an array
 };
 
 /// A copy of `depth` layers of `height` rows of `width` bytes.
@@ -27,6 +29,7 @@ struct Box {
   std::size_t width = 0, height = 1, depth = 1;
   std::size_t to_pitch = 0, to_layer = 0, from_pitch = 0, from_layer = 0;
   Memory source = Memory::device, target = Memory::device;
+  std::shared_ptr<const void> from_array{}, to_array{}; ///< as in End
 
   std::size_t bytes() const { return width * height * depth; }
   template <class Row>

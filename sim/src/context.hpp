@@ -11,6 +11,7 @@
 
 namespace cuevent::sim {
 
+struct BoundMemory;
 struct Recording;
 
 using ThreadId = unsigned long long;
@@ -39,7 +40,8 @@ struct Context : Object {
   unsigned multiprocessors = 0;     ///< of a green context
   bool has_rest = false;            ///< of a green context: some are what a split of the device has left
   std::set<std::uintptr_t> peers;   ///< handles of contexts whose memory this one may access
-  std::vector<std::shared_ptr<Recording>> shared_recordings; ///< of its interprocess events
+  std::map<unsigned long long, std::shared_ptr<const BoundMemory>> textures; ///< and surfaces, by object
+  std::vector<std::shared_ptr<Recording>> shared_recordings;                 ///< of its interprocess events
 
   /// Events of one context may be recorded on streams of another context with the same family.
   /// Contexts of one family are the same context, or a green and the primary context of one

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "cuevent/sim.hpp"
 
+#include "array.hpp"
 #include "computer.hpp"
 #include "event.hpp"
 #include "functions.hpp"
@@ -236,6 +237,13 @@ HandleCounts live_handles(int process) {
       break;
     case Kind::module:
       ++counts.modules;
+      break;
+    case Kind::array:
+      counts.allocations +=
+          !static_cast<const Array&>(object).level && static_cast<const Array&>(object).home.alive();
+      break;
+    case Kind::mipmapped_array:
+      counts.allocations += static_cast<const MipmappedArray&>(object).home.alive();
       break;
     case Kind::node:
     case Kind::function:

@@ -218,6 +218,6 @@ extern "C" __attribute__((visibility("default"))) int cueventUnmodelled(const ch
                                                                         const void* caller) {
   using namespace cuevent::sim;
   const std::string_view name = function;
-  const bool returns_error = !name.starts_with("__") && name != "cudaCreateChannelDesc";
+  const bool returns_error = !name.starts_with("__");
   return unmodelled_function(function, caller, returns_error ? Refusable::yes : Refusable::no);
 }

@@ -57,6 +57,10 @@ const char* name_of(Kind kind) {
     return "kernel";
   case Kind::link:
     return "link state";
+  case Kind::array:
+    return "array";
+  case Kind::mipmapped_array:
+    return "mipmapped array";
   }
   return "object";
 }

@@ -24,7 +24,9 @@ enum class Kind {
   physical_memory,
   library,
   kernel,
-  link
+  link,
+  array,
+  mipmapped_array
 };
 
 /// An object that a handle names. Handles are numbers, never our addresses.

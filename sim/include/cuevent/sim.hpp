@@ -184,7 +184,7 @@ struct HandleCounts {
   std::size_t graph_execs = 0;
   std::size_t user_objects = 0;
   std::size_t modules = 0;
-  std::size_t allocations = 0; ///< device and host memory
+  std::size_t allocations = 0; ///< device and host memory, and arrays
   friend constexpr bool operator==(const HandleCounts& a, const HandleCounts& b) noexcept {
     return a.contexts == b.contexts && a.streams == b.streams && a.events == b.events &&
            a.graphs == b.graphs && a.graph_execs == b.graph_execs && a.user_objects == b.user_objects &&

@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: MIT
+// Arrays and mipmapped arrays: what can be made, and what is told about it. Copies are in api_copies.cpp.
+
+#include "api.hpp"
+#include "array.hpp"
+#include "device_attributes.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <initializer_list>
+
+namespace cuevent::sim {
+
+std::byte* ArrayMemory::start() {
+  if (!memory_) {
+    memory_.reset(new std::byte[bytes_]);
+    std::memset(memory_.get(), fresh, bytes_);
+  }
+  return memory_.get();
+}
+
+namespace {
+
+constexpr bool is_between(int value, int first, int last) { return value >= first && value <= last; }
+
+/// The numbers of formats of which each has one number of channels: 1, 2, 4 and 1 again, by turns.
+constexpr int first_normalized = 0xc0, last_normalized = 0xcb;
+
+/// The numbers of formats of blocks of 4 x 4 elements, and how many channels each has.
+constexpr int first_compressed = 0x91, last_compressed = 0x9e;
+constexpr unsigned channels_of_compressed[] = {4, 4, 4, 4, 4, 4, 1, 1, 2, 2, 3, 3, 4, 4};
+
+std::size_t bytes_of_channel(int format) {
+  switch (format) {
+  case CU_AD_FORMAT_UNSIGNED_INT8:
+  case CU_AD_FORMAT_SIGNED_INT8:
+    return 1;
+  case CU_AD_FORMAT_UNSIGNED_INT16:
+  case CU_AD_FORMAT_SIGNED_INT16:
+  case CU_AD_FORMAT_HALF:
+    return 2;
+  case CU_AD_FORMAT_UNSIGNED_INT32:
+  case CU_AD_FORMAT_SIGNED_INT32:
+  case CU_AD_FORMAT_FLOAT:
+    return 4;
+  default:
+    return 0;
+  }
+}
+
+std::size_t extent(std::size_t size) { return std::max<std::size_t>(size, 1); }
+
+std::size_t bytes_of(const CUDA_ARRAY3D_DESCRIPTOR& shape) {
+  return shape.Width * extent(shape.Height) * extent(shape.Depth) *
+         element_bytes(shape.Format, shape.NumChannels);
+}
+
+/// Whether the sizes are at most these attributes of the device.
+bool within(const CUDA_ARRAY3D_DESCRIPTOR& shape, std::initializer_list<CUdevice_attribute> limits) {
+  const std::size_t sizes[] = {shape.Width, shape.Height, shape.Depth};
+  const std::size_t* size = sizes;
+  return std::all_of(limits.begin(), limits.end(), [&size](CUdevice_attribute limit) {
+    return *size++ <= static_cast<std::size_t>(device_attributes[static_cast<std::size_t>(limit) - 1]);
+  });
+}
+
+constexpr unsigned layered = CUDA_ARRAY3D_LAYERED, surface = CUDA_ARRAY3D_SURFACE_LDST,
+                   cubemap = CUDA_ARRAY3D_CUBEMAP, gather = CUDA_ARRAY3D_TEXTURE_GATHER,
+                   depth_texture = CUDA_ARRAY3D_DEPTH_TEXTURE,
+                   color_attachment = CUDA_ARRAY3D_COLOR_ATTACHMENT, sparse = CUDA_ARRAY3D_SPARSE,
+                   deferred = CUDA_ARRAY3D_DEFERRED_MAPPING,
+                   video = 0x100; // CUDA_ARRAY3D_VIDEO_ENCODE_DECODE, since CUDA 12.8
+
+/// A line or rows of it, for each layer. A cubemap has six of them, or six for each layer.
+bool layers_fit(const CUDA_ARRAY3D_DESCRIPTOR& shape) {
+  if (shape.Depth == 0) return false;
+  if ((shape.Flags & cubemap) != 0)
+    return shape.Width == shape.Height && shape.Depth % 6 == 0 &&
+           within(shape, {CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURECUBEMAP_LAYERED_WIDTH,
+                          CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURECUBEMAP_LAYERED_WIDTH,
+                          CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURECUBEMAP_LAYERED_LAYERS});
+  const std::size_t most_layers = device_attributes[CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LAYERED_LAYERS - 1];
+  if (shape.Depth > most_layers) return false;
+  return shape.Height == 0 ? within(shape, {CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_LAYERED_WIDTH})
+                           : within(shape, {CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LAYERED_WIDTH,
+                                            CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LAYERED_HEIGHT});
+}
+
+/// A line, rows or a box. A box can be deeper if it is narrower. That of a surface cannot.
+bool box_fits(const CUDA_ARRAY3D_DESCRIPTOR& shape) {
+  const bool is_surface = (shape.Flags & surface) != 0;
+  if (shape.Depth != 0)
+    return shape.Height != 0 &&
+           (within(shape,
+                   {CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE3D_WIDTH, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE3D_HEIGHT,
+                    CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE3D_DEPTH}) ||
+            (!is_surface && within(shape, {CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE3D_WIDTH_ALTERNATE,
+                                           CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE3D_HEIGHT_ALTERNATE,
+                                           CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE3D_DEPTH_ALTERNATE})));
+  if (shape.Height != 0)
+    return within(
+        shape, {CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_WIDTH, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_HEIGHT});
+  return within(shape, {is_surface ? CU_DEVICE_ATTRIBUTE_MAXIMUM_SURFACE1D_WIDTH
+                                   : CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_WIDTH});
+}
+
+/// Whether a device makes an array of this size. What was not measured follows the attributes of the device.
+/// Not measured: arrays.limits
+bool size_fits(const CUDA_ARRAY3D_DESCRIPTOR& shape) {
+  const unsigned flags = shape.Flags;
+  if (shape.Width == 0) return false;
+  if ((flags & layered) != 0) return layers_fit(shape);
+  if ((flags & cubemap) != 0) return shape.Depth == 6 && layers_fit(shape);
+  if ((flags & gather) != 0)
+    return shape.Height != 0 && shape.Depth == 0 &&
+           within(shape, {CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_GATHER_WIDTH,
+                          CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_GATHER_HEIGHT});
+  if ((flags & sparse) != 0 && shape.Height == 0) return false;
+  return box_fits(shape);
+}
+
+void check_format(int format, unsigned channels) {
+  constexpr int last_of_first = 0x20, first_of_others = 0x90, last_of_others = 0xff;
+  if (!is_between(format, 0, last_of_first) && !is_between(format, first_of_others, last_of_others))
+    not_modelled("an array of format " + std::to_string(format));
+  if (is_between(format, first_compressed, last_compressed) &&
+      channels == channels_of_compressed[format - first_compressed])
+    not_modelled("an array of compressed blocks");
+  refuse_if(element_bytes(static_cast<CUarray_format>(format), channels) == 0, CUDA_ERROR_INVALID_VALUE);
+}
+
+/// Most combinations of flags were not measured.
+void check_flags(const CUDA_ARRAY3D_DESCRIPTOR& shape) {
+  constexpr unsigned any = layered | surface | cubemap, one = gather | sparse | deferred | video,
+                     attached = depth_texture | color_attachment;
+  const unsigned flags = shape.Flags;
+  refuse_if((flags & ~(any | one | attached)) != 0, CUDA_ERROR_INVALID_VALUE);
+  refuse_if(shape.Format == CU_AD_FORMAT_UNSIGNED_INT8 &&
+                (flags == depth_texture || flags == color_attachment),
+            CUDA_ERROR_INVALID_VALUE);
+  const bool measured = (flags & ~any) == 0 || ((flags & ~one) == 0 && (flags & (flags - 1)) == 0);
+  if (!measured) not_modelled("an array with flags " + std::to_string(flags));
+}
+
+void check_shape(const CUDA_ARRAY3D_DESCRIPTOR& shape) {
+  check_format(shape.Format, shape.NumChannels);
+  check_flags(shape);
+  refuse_if(!size_fits(shape), CUDA_ERROR_INVALID_VALUE);
+}
+
+CUDA_ARRAY3D_DESCRIPTOR flat(const CUDA_ARRAY_DESCRIPTOR& shape) {
+  return {shape.Width, shape.Height, 0, shape.Format, shape.NumChannels, 0};
+}
+
+std::shared_ptr<ArrayMemory> memory_for(const CUDA_ARRAY3D_DESCRIPTOR& shape) {
+  if ((shape.Flags & (deferred | sparse)) != 0) return nullptr;
+  return std::make_shared<ArrayMemory>(bytes_of(shape));
+}
+
+/// That of a level. The layers do not shrink.
+CUDA_ARRAY3D_DESCRIPTOR shrunk(CUDA_ARRAY3D_DESCRIPTOR shape, std::size_t level) {
+  const auto shrink = [level](std::size_t& size) {
+    if (size != 0) size = extent(size >> level);
+  };
+  shrink(shape.Width);
+  shrink(shape.Height);
+  if ((shape.Flags & (layered | cubemap)) == 0) shrink(shape.Depth);
+  return shape;
+}
+
+std::size_t most_levels(const CUDA_ARRAY3D_DESCRIPTOR& shape) {
+  std::size_t largest = std::max(shape.Width, shape.Height);
+  if ((shape.Flags & (layered | cubemap)) == 0) largest = std::max(largest, shape.Depth);
+  std::size_t levels = 1;
+  while ((largest >>= 1) != 0)
+    ++levels;
+  return levels;
+}
+
+} // namespace
+
+std::size_t element_bytes(CUarray_format format, unsigned channels) {
+  const int number = format;
+  if (is_between(number, first_normalized, last_normalized)) {
+    constexpr unsigned by_turns[] = {1, 2, 4};
+    const int place = number - first_normalized;
+    const std::size_t bytes = place / 3 % 2 == 0 ? 1 : 2;
+    return channels == by_turns[place % 3] ? channels * bytes : 0;
+  }
+  return channels == 1 || channels == 2 || channels == 4 ? channels * bytes_of_channel(number) : 0;
+}
+
+// Arrays
+
+std::shared_ptr<Array> Api::array(CUarray handle) {
+  refuse_if(handle == nullptr, CUDA_ERROR_INVALID_HANDLE);
+  refuse_if(computer_.handles.has_ended(handle, Kind::array), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  auto found = find<Array>(handle, Kind::array);
+  require_alive(found->home, *found);
+  return found;
+}
+
+std::shared_ptr<MipmappedArray> Api::mipmapped_array(CUmipmappedArray handle) {
+  auto found = find<MipmappedArray>(handle, Kind::mipmapped_array);
+  require_alive(found->home, *found);
+  return found;
+}
+
+/// The context in which an array or an object that uses one is made.
+std::shared_ptr<Context> Api::context_for_arrays() {
+  auto home = context_to_create_in();
+  unsafe_call();
+  return home;
+}
+
+CUresult Api::create_array(CUarray* out, const CUDA_ARRAY3D_DESCRIPTOR& shape,
+                           const std::shared_ptr<Context>& home) {
+  check_shape(shape);
+  const auto memory = memory_for(shape);
+  refuse_if(memory && memory->bytes() > free_memory(home->device), CUDA_ERROR_OUT_OF_MEMORY);
+  const auto made = make<Array>(Kind::array, home.get());
+  made->shape = shape;
+  made->home = {home, home->generation};
+  made->memory = memory;
+  *out = as<CUarray>(*made);
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuArray3DCreate_v2(CUarray* out, const CUDA_ARRAY3D_DESCRIPTOR* shape) {
+  const auto home = context_for_arrays();
+  refuse_if(out == nullptr || shape == nullptr, CUDA_ERROR_INVALID_VALUE);
+  return create_array(out, *shape, home);
+}
+
+CUresult Api::cuArrayCreate_v2(CUarray* out, const CUDA_ARRAY_DESCRIPTOR* shape) {
+  const auto home = context_for_arrays();
+  refuse_if(out == nullptr || shape == nullptr, CUDA_ERROR_INVALID_VALUE);
+  return create_array(out, flat(*shape), home);
+}
+
+/// Waits for all work of its context, as the end of other memory does.
+CUresult Api::cuArrayDestroy(CUarray handle) {
+  unsafe_call();
+  const auto ended = array(handle);
+  wait_for_all_work_of(*ended->home.context, "an array is destroyed");
+  computer_.handles.remove(*ended, ending());
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR* out, CUarray handle) {
+  const auto asked = array(handle);
+  refuse_if(out == nullptr, CUDA_ERROR_INVALID_VALUE);
+  *out = asked->shape;
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR* out, CUarray handle) {
+  const auto asked = array(handle);
+  refuse_if(out == nullptr, CUDA_ERROR_INVALID_VALUE);
+  const CUDA_ARRAY3D_DESCRIPTOR& shape = asked->shape;
+  *out = {shape.Width, shape.Height, shape.Format, shape.NumChannels};
+  return CUDA_SUCCESS;
+}
+
+/// Only a deferred array has them.
+CUresult Api::cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS* out, CUarray handle,
+                                           CUdevice which) {
+  refuse_if(out == nullptr || handle == nullptr, CUDA_ERROR_INVALID_VALUE);
+  const CUDA_ARRAY3D_DESCRIPTOR& shape = array(handle)->shape;
+  refuse_if((shape.Flags & deferred) == 0, CUDA_ERROR_INVALID_VALUE);
+  device(which);
+  constexpr std::size_t side = 64, page = 65'536;
+  if (shape.Width != side || shape.Height != side || shape.Depth != 0 || bytes_of(shape) != side * side)
+    not_modelled("the memory of a deferred array that is not 64 x 64 bytes");
+  *out = {};
+  out->size = out->alignment = page;
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES* out, CUarray handle) {
+  refuse_if(out == nullptr || handle == nullptr, CUDA_ERROR_INVALID_VALUE);
+  const CUDA_ARRAY3D_DESCRIPTOR& shape = array(handle)->shape;
+  refuse_if((shape.Flags & sparse) == 0, CUDA_ERROR_INVALID_VALUE);
+  constexpr unsigned tile = 256;
+  if (shape.Width < tile || shape.Height < tile || shape.Depth != 0 ||
+      element_bytes(shape.Format, shape.NumChannels) != 1)
+    not_modelled("the tiles of a sparse array that has no rows of bytes, or less than one tile");
+  *out = {};
+  out->tileExtent.width = out->tileExtent.height = tile;
+  out->tileExtent.depth = 1;
+  return CUDA_SUCCESS;
+}
+
+/// No modelled format has several planes.
+CUresult Api::cuArrayGetPlane(CUarray*, CUarray handle, unsigned) {
+  array(handle);
+  refuse(CUDA_ERROR_INVALID_VALUE);
+}
+
+// Mipmapped arrays
+
+CUresult Api::cuMipmappedArrayCreate(CUmipmappedArray* out, const CUDA_ARRAY3D_DESCRIPTOR* shape,
+                                     unsigned wanted) {
+  const auto home = context_for_arrays();
+  refuse_if(out == nullptr || shape == nullptr, CUDA_ERROR_INVALID_VALUE);
+  check_shape(*shape);
+  constexpr std::size_t most = 32'768; // a device announces it for mipmapped arrays
+  if ((shape->Flags & ~(layered | surface | cubemap)) != 0 || shape->Width > most || shape->Height > most)
+    not_modelled("a mipmapped array with these flags or of this size");
+  const std::size_t levels = std::clamp<std::size_t>(wanted, 1, most_levels(*shape));
+  std::size_t bytes = 0;
+  for (std::size_t i = 0; i < levels; ++i)
+    bytes += bytes_of(shrunk(*shape, i));
+  refuse_if(bytes > free_memory(home->device), CUDA_ERROR_OUT_OF_MEMORY);
+  const auto made = make<MipmappedArray>(Kind::mipmapped_array, home.get());
+  made->shape = *shape;
+  made->home = {home, home->generation};
+  for (std::size_t i = 0; i < levels; ++i) {
+    const auto& level = made->levels.emplace_back(make<Array>(Kind::array, home.get()));
+    level->shape = shrunk(*shape, i);
+    level->home = made->home;
+    level->level = true;
+    level->memory = memory_for(level->shape);
+  }
+  *out = as<CUmipmappedArray>(*made);
+  return CUDA_SUCCESS;
+}
+
+/// It waits, and a capture refuses it, as the end of an array. Not measured: arrays.mipmapped
+CUresult Api::cuMipmappedArrayDestroy(CUmipmappedArray handle) {
+  unsafe_call();
+  const auto ended = mipmapped_array(handle);
+  wait_for_all_work_of(*ended->home.context, "a mipmapped array is destroyed");
+  for (const auto& level : ended->levels)
+    if (computer_.handles.peek<Array>(level->handle) == level) computer_.handles.remove(*level, ending());
+  computer_.handles.remove(*ended, ending());
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuMipmappedArrayGetLevel(CUarray* out, CUmipmappedArray handle, unsigned level) {
+  const auto asked = mipmapped_array(handle);
+  refuse_if(out == nullptr || level >= asked->levels.size(), CUDA_ERROR_INVALID_VALUE);
+  const Array& found = *asked->levels[level];
+  if (computer_.handles.peek<Array>(found.handle).get() != &found)
+    not_modelled("a level of a mipmapped array that was destroyed");
+  *out = as<CUarray>(found);
+  return CUDA_SUCCESS;
+}
+
+/// No modelled mipmapped array is deferred or sparse.
+CUresult Api::cuMipmappedArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS*, CUmipmappedArray handle,
+                                                    CUdevice) {
+  refuse_if(handle == nullptr, CUDA_ERROR_INVALID_VALUE);
+  mipmapped_array(handle);
+  refuse(CUDA_ERROR_INVALID_VALUE);
+}
+
+CUresult Api::cuMipmappedArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES*, CUmipmappedArray handle) {
+  refuse_if(handle == nullptr, CUDA_ERROR_INVALID_VALUE);
+  mipmapped_array(handle);
+  refuse(CUDA_ERROR_INVALID_VALUE);
+}
+
+} // namespace cuevent::sim

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: MIT
+// Texture and surface objects. They are checked and told about. No simulated kernel reads through one.
+
+#include "api.hpp"
+#include "array.hpp"
+#include "device_attributes.hpp"
+
+#include <algorithm>
+#include <memory>
+
+namespace cuevent::sim {
+
+namespace {
+
+std::uint64_t attribute(CUdevice_attribute which) {
+  return static_cast<std::uint64_t>(device_attributes[static_cast<std::size_t>(which) - 1]);
+}
+
+/// Only bytes were measured. The other formats of one, two or four channels count as measured too.
+/// Not measured: textures.views
+void check_elements(CUarray_format format, unsigned channels) {
+  constexpr int last_of_all_devices = CU_AD_FORMAT_FLOAT;
+  if (element_bytes(format, 1) == 0 || format > last_of_all_devices)
+    not_modelled("memory of this format as a texture");
+  refuse_if(element_bytes(format, channels) == 0, CUDA_ERROR_INVALID_VALUE);
+}
+
+void check_address(CUdeviceptr address) {
+  refuse_if(address == 0 || address % attribute(CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT) != 0,
+            CUDA_ERROR_INVALID_VALUE);
+}
+
+void check_texture(const CUDA_TEXTURE_DESC& texture) {
+  constexpr unsigned known = 0x3f;
+  const auto is_known = [](int value, int last) { return value >= 0 && value <= last; };
+  for (const CUaddress_mode mode : texture.addressMode)
+    refuse_if(!is_known(mode, CU_TR_ADDRESS_MODE_BORDER), CUDA_ERROR_INVALID_VALUE);
+  refuse_if(!is_known(texture.filterMode, CU_TR_FILTER_MODE_LINEAR) ||
+                !is_known(texture.mipmapFilterMode, CU_TR_FILTER_MODE_LINEAR) ||
+                (texture.flags & ~known) != 0 ||
+                std::any_of(std::begin(texture.reserved), std::end(texture.reserved),
+                            [](int value) { return value != 0; }),
+            CUDA_ERROR_INVALID_VALUE);
+}
+
+} // namespace
+
+/// Which memory is behind an address is not looked at.
+void Api::check_resource(const CUDA_RESOURCE_DESC& resource) {
+  refuse_if(resource.flags != 0, CUDA_ERROR_INVALID_VALUE);
+  switch (resource.resType) {
+  case CU_RESOURCE_TYPE_ARRAY:
+    refuse_if(resource.res.array.hArray == nullptr, CUDA_ERROR_INVALID_VALUE);
+    array(resource.res.array.hArray);
+    return;
+  case CU_RESOURCE_TYPE_MIPMAPPED_ARRAY:
+    refuse_if(resource.res.mipmap.hMipmappedArray == nullptr, CUDA_ERROR_INVALID_VALUE);
+    mipmapped_array(resource.res.mipmap.hMipmappedArray);
+    return;
+  case CU_RESOURCE_TYPE_LINEAR:
+    check_address(resource.res.linear.devPtr);
+    check_elements(resource.res.linear.format, resource.res.linear.numChannels);
+    return;
+  case CU_RESOURCE_TYPE_PITCH2D: {
+    const auto& rows = resource.res.pitch2D;
+    check_address(rows.devPtr);
+    check_elements(rows.format, rows.numChannels);
+    refuse_if(rows.pitchInBytes % attribute(CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT) != 0 ||
+                  rows.pitchInBytes > attribute(CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LINEAR_PITCH) ||
+                  rows.width > attribute(CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LINEAR_WIDTH) ||
+                  rows.height > attribute(CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LINEAR_HEIGHT),
+              CUDA_ERROR_INVALID_VALUE);
+    return;
+  }
+  default:
+    refuse(CUDA_ERROR_INVALID_VALUE);
+  }
+}
+
+/// Of an array of bytes, a view shows signed or unsigned bytes. Nothing else was measured.
+void Api::check_view(const CUDA_RESOURCE_VIEW_DESC& view, const CUDA_RESOURCE_DESC& resource) {
+  if (resource.resType != CU_RESOURCE_TYPE_ARRAY) not_modelled("a view of this memory");
+  const CUDA_ARRAY3D_DESCRIPTOR& shape = array(resource.res.array.hArray)->shape;
+  if (shape.Format != CU_AD_FORMAT_UNSIGNED_INT8 || shape.NumChannels != 1 || shape.Depth != 0 ||
+      view.width != shape.Width || view.height != shape.Height || view.depth != 0 ||
+      view.firstMipmapLevel != 0 || view.lastMipmapLevel != 0 || view.firstLayer != 0 || view.lastLayer != 0)
+    not_modelled("a view of an array that does not show rows of single bytes, all of them");
+  refuse_if(view.format != CU_RES_VIEW_FORMAT_UINT_1X8 && view.format != CU_RES_VIEW_FORMAT_SINT_1X8,
+            CUDA_ERROR_INVALID_VALUE);
+}
+
+/// Textures and surfaces share the numbers, and a new object gets the lowest one that is free. Each context
+/// has its own numbers. Not measured: textures.contexts
+unsigned long long Api::bind(std::shared_ptr<const BoundMemory> bound, Context& home) {
+  unsigned long long number = 1;
+  while (home.textures.contains(number))
+    ++number;
+  home.textures.emplace(number, std::move(bound));
+  return number;
+}
+
+const BoundMemory& Api::bound(unsigned long long number, bool surface) {
+  const auto& all = current_context()->textures;
+  const auto found = all.find(number);
+  refuse_if(found == all.end() || found->second->surface != surface, CUDA_ERROR_INVALID_VALUE);
+  return *found->second;
+}
+
+/// Anything but such an object is left alone.
+CUresult Api::unbind(unsigned long long number, bool surface) {
+  auto& all = context_for_arrays()->textures;
+  const auto found = all.find(number);
+  if (found != all.end() && found->second->surface == surface) all.erase(found);
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuTexObjectCreate(CUtexObject* out, const CUDA_RESOURCE_DESC* resource,
+                                const CUDA_TEXTURE_DESC* texture, const CUDA_RESOURCE_VIEW_DESC* view) {
+  const auto home = context_for_arrays();
+  refuse_if(out == nullptr || resource == nullptr || texture == nullptr, CUDA_ERROR_INVALID_VALUE);
+  check_resource(*resource);
+  check_texture(*texture);
+  auto made = std::make_shared<BoundMemory>();
+  made->resource = *resource;
+  made->texture = *texture;
+  if (view != nullptr) {
+    check_view(*view, *resource);
+    made->view = *view;
+  }
+  *out = bind(std::move(made), *home);
+  return CUDA_SUCCESS;
+}
+
+/// A device stores the object without a look at the address.
+CUresult Api::cuSurfObjectCreate(CUsurfObject* out, const CUDA_RESOURCE_DESC* resource) {
+  const auto home = context_for_arrays();
+  refuse_if(resource == nullptr || resource->resType != CU_RESOURCE_TYPE_ARRAY, CUDA_ERROR_INVALID_VALUE);
+  check_resource(*resource);
+  if (out == nullptr) crash("there is no place for the surface object");
+  auto made = std::make_shared<BoundMemory>();
+  made->surface = true;
+  made->resource = *resource;
+  *out = bind(std::move(made), *home);
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuTexObjectDestroy(CUtexObject object) { return unbind(object, false); }
+CUresult Api::cuSurfObjectDestroy(CUsurfObject object) { return unbind(object, true); }
+
+namespace {
+
+/// Only the members of this type of resource are written.
+void tell(CUDA_RESOURCE_DESC* out, const CUDA_RESOURCE_DESC& resource) {
+  refuse_if(out == nullptr, CUDA_ERROR_INVALID_VALUE);
+  out->resType = resource.resType;
+  out->flags = resource.flags;
+  switch (resource.resType) {
+  case CU_RESOURCE_TYPE_ARRAY:
+    out->res.array = resource.res.array;
+    break;
+  case CU_RESOURCE_TYPE_MIPMAPPED_ARRAY:
+    out->res.mipmap = resource.res.mipmap;
+    break;
+  case CU_RESOURCE_TYPE_LINEAR:
+    out->res.linear = resource.res.linear;
+    break;
+  default:
+    out->res.pitch2D = resource.res.pitch2D;
+  }
+}
+
+} // namespace
+
+CUresult Api::cuTexObjectGetResourceDesc(CUDA_RESOURCE_DESC* out, CUtexObject object) {
+  tell(out, bound(object, false).resource);
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuSurfObjectGetResourceDesc(CUDA_RESOURCE_DESC* out, CUsurfObject object) {
+  tell(out, bound(object, true).resource);
+  return CUDA_SUCCESS;
+}
+
+/// The reserved members are left alone.
+CUresult Api::cuTexObjectGetTextureDesc(CUDA_TEXTURE_DESC* out, CUtexObject object) {
+  const CUDA_TEXTURE_DESC& texture = bound(object, false).texture;
+  refuse_if(out == nullptr, CUDA_ERROR_INVALID_VALUE);
+  CUDA_TEXTURE_DESC told = texture;
+  std::copy(std::begin(out->reserved), std::end(out->reserved), std::begin(told.reserved));
+  *out = told;
+  return CUDA_SUCCESS;
+}
+
+/// Of an object without a view, zeros. Not measured: textures.views
+CUresult Api::cuTexObjectGetResourceViewDesc(CUDA_RESOURCE_VIEW_DESC* out, CUtexObject object) {
+  const CUDA_RESOURCE_VIEW_DESC& view = bound(object, false).view;
+  refuse_if(out == nullptr, CUDA_ERROR_INVALID_VALUE);
+  *out = view;
+  return CUDA_SUCCESS;
+}
+
+} // namespace cuevent::sim

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include "context.hpp"
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+namespace cuevent::sim {
+
+/// The bytes of an array. A device orders them as it likes. Here, they are one row behind the other.
+class ArrayMemory {
+public:
+  explicit ArrayMemory(std::size_t bytes) : bytes_(bytes) {}
+  std::size_t bytes() const { return bytes_; }
+  std::byte* start(); ///< allocates them: many arrays are made and never copied to
+
+private:
+  std::size_t bytes_;
+  std::unique_ptr<std::byte[]> memory_;
+};
+
+struct Array : Object {
+  CUDA_ARRAY3D_DESCRIPTOR shape{};
+  Birthplace home;
+  bool level = false;                  ///< of a mipmapped array
+  std::shared_ptr<ArrayMemory> memory; ///< null for a deferred or sparse array: nothing is mapped there
+};
+
+struct MipmappedArray : Object {
+  CUDA_ARRAY3D_DESCRIPTOR shape{};
+  Birthplace home;
+  std::vector<std::shared_ptr<Array>> levels;
+};
+
+/// What a texture or surface object was made from.
+struct BoundMemory {
+  bool surface = false;
+  CUDA_RESOURCE_DESC resource{};
+  CUDA_TEXTURE_DESC texture{};
+  CUDA_RESOURCE_VIEW_DESC view{};
+};
+
+/// The bytes of one element. Zero if no array has this format with this number of channels.
+std::size_t element_bytes(CUarray_format, unsigned channels);
+
+} // namespace cuevent::sim

@@ -73,6 +73,7 @@ std::vector<Scenario> copying_scenarios();
 std::vector<Scenario> libraries_scenarios();
 std::vector<Scenario> graph_nodes_scenarios();
 std::vector<Scenario> graph_memory_scenarios();
+std::vector<Scenario> conditional_scenarios();
 std::vector<Scenario> stream_calls_scenarios();
 std::vector<Scenario> attach_scenarios();
 std::vector<Scenario> old_launch_scenarios();

@@ -57,6 +57,7 @@ std::vector<Scenario> all_scenarios() {
                            libraries_scenarios,
                            graph_nodes_scenarios,
                            graph_memory_scenarios,
+                           conditional_scenarios,
                            stream_calls_scenarios,
                            attach_scenarios,
                            old_launch_scenarios,

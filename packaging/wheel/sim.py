@@ -31,7 +31,7 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Union
 __all__ = ["Error", "HandleCounts", "Machine", "Mode", "NotSimulated", "Unmodelled", "advance", "available",
            "calls", "context_stack", "end_kernels", "endless", "fail_next", "hold", "live_handles",
            "make_context_fault", "now", "pending", "pending_operations", "release", "reset", "run_until_idle",
-           "set_kernel", "shut_down", "step", "take_unmodelled"]
+           "set_conditional", "set_kernel", "shut_down", "step", "take_unmodelled"]
 
 endless = math.inf
 """The duration of a kernel that runs until end_kernels() ends it."""
@@ -90,6 +90,7 @@ _PARAMETERS = {
     "Result": [_TEXT, ctypes.POINTER(ctypes.c_int)],
     "SetKernel": [_TEXT, ctypes.c_longlong, ctypes.c_int],
     "EndKernels": [_TEXT],
+    "SetConditional": [_POINTER, ctypes.c_ulonglong, ctypes.c_uint],
     "FailNext": [_TEXT, ctypes.c_int],
     "MakeContextFault": [_POINTER, ctypes.c_int],
     "ShutDown": [],
@@ -324,6 +325,17 @@ def set_kernel(name: str, duration: float = 10e-6, fault: Result = 0) -> None:
 def end_kernels(name: str) -> None:
     """Ends the running endless kernels of this name."""
     _call("EndKernels", name.encode())
+
+
+def set_conditional(exec: Any, handle: Any, value: int) -> None:
+    """Sets what the kernels of the next launches of an executable graph give to a conditional handle. An IF
+    node runs its first body if the value is not 0, and otherwise its second body; a SWITCH node runs the body
+    with this index; a WHILE node runs its body this often. Without this function, each handle keeps its
+    initial value, which is 0 if the handle has no default. Then a launch of a WHILE node whose initial value
+    is not 0 is not modelled."""
+    if not 0 <= value < 1 << 32:
+        raise ValueError(f"{value!r} is no value of a conditional handle: pass a number from 0 to 2**32 - 1")
+    _call("SetConditional", _handle(exec, "executable graph"), _handle(handle, "conditional handle"), value)
 
 
 def fail_next(function: str, result: Result) -> None:

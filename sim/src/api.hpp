@@ -311,6 +311,7 @@ private:
   std::shared_ptr<Graph> clone(const Graph&);
   std::shared_ptr<Graph> child(const Graph&);
   void forget(Graph&, const std::string& how);
+  void forget_inside(const Node&, const std::string& how);
   Work child_work(CUgraph);
   Work copy_node_work(const CUDA_MEMCPY3D*, CUcontext);
   Work fill_node_work(const CUDA_MEMSET_NODE_PARAMS*, CUcontext);
@@ -328,8 +329,21 @@ private:
                                                                               unsigned long long flags);
   CUresult instantiate(CUgraphExec*, CUgraph, unsigned long long flags,
                        CUDA_GRAPH_INSTANTIATE_PARAMS*); // null: nobody asks why it cannot be
-  void launch(const std::shared_ptr<Exec::Body>&, const std::shared_ptr<Stream>&);
+  void launch(const std::shared_ptr<Exec::Body>&, const std::vector<Exec::Step>&,
+              const std::shared_ptr<Stream>&);
   CUresult list_nodes(const std::vector<Node*>&, CUgraphNode*, size_t*);
+
+  // Conditional nodes
+  void must_not_be_captured(const Graph&);
+  const Node* unfit_in_bodies(const Node&) const;
+  const Node* unfit_for_body(const Graph&, const Conditional&) const;
+  void not_modelled_in_body(const Work&, const Conditional&) const;
+  std::pair<CUgraphInstantiateResult, const Node*> hindrance_of_conditionals(const Graph&) const;
+#if CUDA_VERSION >= 12030
+  static void must_be_plain(const CUgraphEdgeData*, std::size_t count);
+  CUresult add_conditional_node(CUgraphNode*, CUgraph, const CUgraphNode* after, std::size_t count,
+                                CUgraphNodeParams&);
+#endif
 
   Computer& computer_;
   Computer::Lock& lock_;

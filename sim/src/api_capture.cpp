@@ -13,6 +13,10 @@ bool is_not_plain(const CUgraphEdgeData& edge) {
 }
 
 } // namespace
+
+void Api::must_be_plain(const CUgraphEdgeData* edges, std::size_t count) {
+  if (edges != nullptr && std::any_of(edges, edges + count, is_not_plain)) not_modelled("edge data");
+}
 #endif
 
 bool Api::capturing(const Stream& stream) {
@@ -140,9 +144,7 @@ void Api::wait_in_capture(const std::shared_ptr<Stream>& who, const std::shared_
 /// Ends a capture without a graph.
 void Api::discard(Capture& capture) {
   const auto keep = capture.graph; // destroyed even if it existed before the capture
-  for (auto& node : capture.graph->nodes)
-    computer_.handles.remove(*node, "destroyed with its capture, " + ending());
-  computer_.handles.remove(*capture.graph, "destroyed with its capture, " + ending());
+  forget(*keep, "destroyed with its capture, " + ending());
   finish(capture);
   std::erase_if(process_.captures, [&](const auto& other) { return other.get() == &capture; });
 }
@@ -187,7 +189,7 @@ CUresult Api::cuStreamBeginCaptureToGraph(CUstream handle, CUgraph graph_handle,
   const auto origin = stream_to_capture(handle, mode);
   const auto into = graph(graph_handle);
   refuse_if(after == nullptr && count != 0, CUDA_ERROR_INVALID_VALUE);
-  if (edges != nullptr && std::any_of(edges, edges + count, is_not_plain)) not_modelled("edge data");
+  must_be_plain(edges, count);
   refuse_if(std::any_of(process_.captures.begin(), process_.captures.end(),
                         [&](const auto& other) { return other->graph == into; }),
             CUDA_ERROR_ILLEGAL_STATE);
@@ -223,6 +225,7 @@ CUresult Api::cuStreamEndCapture(CUstream handle, CUgraph* graph) {
         "CU_STREAM_CAPTURE_MODE_RELAXED is required to begin and end the capture on different threads";
   }
   if (result != CUDA_SUCCESS) {
+    if (capture->graph->body) not_modelled("the failed end of a capture into the body of a conditional node");
     discard(*capture);
     return result;
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "api.hpp"
+#include "conditional.hpp"
 
 #include <algorithm>
 #include <functional>
@@ -65,6 +66,8 @@ std::vector<Exec::Step> Api::steps_of(const Graph& graph) {
         before.after = std::exchange(step.after, {steps.size()});
         steps.push_back(std::move(before));
       }
+    for (const auto& body : bodies_of(node->work))
+      step.bodies.push_back(steps_of(*body));
     if (const auto child = std::exchange(step.work.child, nullptr)) {
       auto inside = steps_of(*child);
       const std::size_t first = steps.size();
@@ -93,6 +96,8 @@ std::pair<CUgraphInstantiateResult, const Node*> Api::hindrance_to_instantiation
   const bool has_no_work = (flags & for_device) != 0 && graph.nodes.empty();
   if ((flags & ~known) != 0 || (flags & not_together) == not_together || has_no_work)
     return {CUDA_GRAPH_INSTANTIATE_ERROR, nullptr};
+  const auto of_conditionals = hindrance_of_conditionals(graph);
+  if (of_conditionals.first != CUDA_GRAPH_INSTANTIATE_SUCCESS) return of_conditionals;
   if ((flags & for_device) != 0)
     for (const auto& node : graph.nodes)
       if (!is_for_device(node->work.type))
@@ -110,6 +115,7 @@ CUresult Api::instantiate(CUgraphExec* out, CUgraph handle, unsigned long long f
   unsafe_call(); // before it looks at the arguments
   refuse_if(out == nullptr, CUDA_ERROR_INVALID_VALUE);
   auto from = graph(handle);
+  refuse_if(from->body, CUDA_ERROR_NOT_SUPPORTED);
   const auto [hindrance, node] = hindrance_to_instantiation(*from, flags);
   if (parameters != nullptr && hindrance != CUDA_GRAPH_INSTANTIATE_SUCCESS) {
     parameters->result_out = hindrance;
@@ -122,6 +128,7 @@ CUresult Api::instantiate(CUgraphExec* out, CUgraph handle, unsigned long long f
   auto body = std::make_shared<Exec::Body>();
   body->has_memory = has_memory;
   body->steps = steps_of(*from);
+  body->initial_values = initial_values(*from);
   for (const Exec::Step& step : body->steps)
     if (step.work.event && step.work.event->destroyed)
       undefined("the instantiated graph refers to a destroyed event: " +
@@ -201,6 +208,20 @@ bool has_same_memory(const std::vector<Exec::Step>& before, const std::vector<Ex
                     [&](const auto& a, const auto& b) { return memory_of(a) == memory_of(b); });
 }
 
+CUgraphExecUpdateResult first_hindrance(const Level& before, const Level& after);
+
+/// Not measured: conditional.update
+void must_have_same_bodies(const Exec::Step& before, const Exec::Step& after) {
+  if (before.work.type != conditional_type || after.work.type != conditional_type) return;
+  const Conditional &one = *conditional_of(before.work), &other = *conditional_of(after.work);
+  bool same = one.choice == other.choice && one.handle == other.handle && one.context == other.context &&
+              before.bodies.size() == after.bodies.size();
+  for (std::size_t i = 0; same && i < before.bodies.size(); ++i)
+    same = first_hindrance({before.bodies[i], 0, before.bodies[i].size()},
+                           {after.bodies[i], 0, after.bodies[i].size()}) == CU_GRAPH_EXEC_UPDATE_SUCCESS;
+  if (!same) not_modelled("an update that changes a conditional node or the nodes of its bodies");
+}
+
 /// What a device finds different about a graph that an exec is to be updated from. It compares all
 /// edges first, then the nodes, beginning with the last one, and a child graph with its node. An exec that
 /// has copies or fills of several rows takes others.
@@ -211,6 +232,7 @@ CUgraphExecUpdateResult first_hindrance(const Level& before, const Level& after)
   for (std::size_t i = 0; i < before.size(); ++i) {
     auto found = hindrance(before.node(i).work, after.node(i).work);
     if (found == CU_GRAPH_EXEC_UPDATE_SUCCESS) found = first_hindrance(before.inside(i), after.inside(i));
+    must_have_same_bodies(before.node(i), after.node(i));
     if (found != CU_GRAPH_EXEC_UPDATE_SUCCESS) return found;
   }
   return CU_GRAPH_EXEC_UPDATE_SUCCESS;
@@ -227,15 +249,20 @@ CUresult Api::cuGraphExecUpdate_v2(CUgraphExec exec_handle, CUgraph graph_handle
   auto steps = steps_of(*from);
   if ((updated->body->has_memory || has_memory_nodes(*from)) && !has_same_memory(updated->body->steps, steps))
     not_modelled("an update of an exec that allocates or frees from another graph");
-  *info = {};
+  if (from->body) not_modelled("an update from the body of a conditional node");
   const auto& before = updated->body->steps;
-  info->result = first_hindrance({before, 0, before.size()}, {steps, 0, steps.size()});
+  const auto hindrance = first_hindrance({before, 0, before.size()}, {steps, 0, steps.size()});
+  *info = {};
+  info->result = hindrance;
   if (info->result != CU_GRAPH_EXEC_UPDATE_SUCCESS) {
     process_.kept.push_back(updated->body->user_objects); // a device never destroys them after that
     refuse(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
   }
-  for (std::size_t i = 0; i < steps.size(); ++i) // the steps keep the names of the first graph's nodes
+  for (std::size_t i = 0; i < steps.size(); ++i) { // the steps keep the names of the first graph's nodes
     updated->body->steps[i].work = std::move(steps[i].work);
+    updated->body->steps[i].bodies = std::move(steps[i].bodies);
+  }
+  updated->body->initial_values = initial_values(*from);
   auto references = std::make_shared<UserObjectReferences>();
   references->share_from(from->user_objects);
   updated->body->user_objects = std::move(references);
@@ -252,6 +279,7 @@ Exec::Step& Api::step(CUgraphExec exec_handle, CUgraphNode node_handle, const ch
   const auto named = node(node_handle);
   for (Exec::Step& step : changed->body->steps)
     if (step.node == named->number) return step;
+  if (named->graph->body) not_modelled("a change of a node in the body of a conditional node of an exec");
   refuse(CUDA_ERROR_INVALID_VALUE);
 }
 
@@ -307,7 +335,10 @@ CUresult Api::cuGraphLaunch(CUgraphExec exec_handle, CUstream stream_handle) {
   refuse_in_capture(*where);
   implicit_check(*where);
   auto launched = exec(exec_handle);
-  for (const Exec::Step& step : launched->body->steps) {
+  std::vector<Exec::Step> chosen;
+  if (!launched->body->initial_values.empty()) chosen = running_steps(*launched->body);
+  const auto& steps = chosen.empty() ? launched->body->steps : chosen;
+  for (const Exec::Step& step : steps) {
     if (step.enabled && step.work.unmodelled != nullptr) not_modelled(step.work.unmodelled);
     if (!step.work.event) continue;
     if (step.work.event->destroyed)
@@ -317,7 +348,7 @@ CUresult Api::cuGraphLaunch(CUgraphExec exec_handle, CUstream stream_handle) {
   }
   if (process_.fault != CUDA_SUCCESS) return CUDA_SUCCESS;
   if (launched->body->has_memory) launch_memory(*launched);
-  launch(launched->body, where);
+  launch(launched->body, steps, where);
   return CUDA_SUCCESS;
 }
 
@@ -381,7 +412,8 @@ std::size_t places_of(const Exec::Body& body) {
 } // namespace
 
 /// The stream gets one submission. Inside it, each node runs after the nodes that it depends on.
-void Api::launch(const std::shared_ptr<Exec::Body>& body, const std::shared_ptr<Stream>& where) {
+void Api::launch(const std::shared_ptr<Exec::Body>& body, const std::vector<Exec::Step>& steps,
+                 const std::shared_ptr<Stream>& where) {
   Work done;
   done.text = "end of the graph launch";
   done.owner = body->user_objects;
@@ -398,15 +430,15 @@ void Api::launch(const std::shared_ptr<Exec::Body>& body, const std::shared_ptr<
   auto begin = new_operation(first);
   begin->after = predecessors(*where);
   // A launch without work waits for no launch before it, and leaves an idle stream idle.
-  const bool has_work = std::any_of(body->steps.begin(), body->steps.end(), [](const Exec::Step& step) {
+  const bool has_work = std::any_of(steps.begin(), steps.end(), [](const Exec::Step& step) {
     return step.work.type != CU_GRAPH_NODE_TYPE_EMPTY && step.work.type != CU_GRAPH_NODE_TYPE_GRAPH;
   });
   if (has_work) begin->after.push_back(body->last_launch);
 
   std::vector<std::shared_ptr<Operation>> operations;
-  std::vector<bool> last(body->steps.size(), true);
-  CapturedSteps captured(body->steps);
-  for (const Exec::Step& step : body->steps) {
+  std::vector<bool> last(steps.size(), true);
+  CapturedSteps captured(steps);
+  for (const Exec::Step& step : steps) {
     const Recording* const in_capture = captured.next();
     auto operation = new_operation(step.enabled ? step.work : Work{});
     if (step.enabled && step.work.type == CU_GRAPH_NODE_TYPE_KERNEL) computer_.set_up_kernel(operation->work);
@@ -422,7 +454,7 @@ void Api::launch(const std::shared_ptr<Exec::Body>& body, const std::shared_ptr<
       operation->after.insert(operation->after.end(), barriers.begin(), barriers.end());
       // As on a stream, no record of an interprocess event overtakes the one before. Nor does the record
       // of an event for which the graph waits further behind.
-      if (step.work.event->interprocess() || is_awaited_further_behind(body->steps, operations.size()))
+      if (step.work.event->interprocess() || is_awaited_further_behind(steps, operations.size()))
         operation->after.push_back(step.work.event->recording->operation);
       if (in_capture != nullptr) {
         recorded_in_capture(*step.work.event, in_capture->capture, in_capture->frontier);
@@ -507,6 +539,7 @@ CUresult Api::cuGraphRetainUserObject(CUgraph graph_handle, CUuserObject handle,
             CUDA_ERROR_INVALID_VALUE);
   auto holder = graph(graph_handle);
   auto object = find<UserObject>(handle, Kind::user_object);
+  if (holder->body) not_modelled("a user object of the body of a conditional node");
   if ((flags & CU_GRAPH_USER_OBJECT_MOVE) == 0) object->references += count;
   holder->user_objects.add(object, count);
   return CUDA_SUCCESS;

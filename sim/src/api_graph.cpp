@@ -16,18 +16,17 @@ CUresult Api::cuGraphDestroy(CUgraph handle) {
   refuse_if(handle == nullptr, CUDA_ERROR_INVALID_VALUE,
             "The source graph pointer is NULL\nGraph is not a valid source graph");
   auto gone = graph(handle);
-  for (auto& capture : process_.captures)
-    if (capture->graph == gone)
-      undefined("the graph belongs to a capture that has not ended: " + computer_.handles.describe(handle));
+  refuse_if(gone->body, CUDA_ERROR_INVALID_VALUE);
+  must_not_be_captured(*gone);
   forget(*gone, ending());
   gone.reset();
   computer_.settle(lock_);
   return CUDA_SUCCESS;
 }
 
-/// With clones of its child graphs.
+/// With clones of its child graphs. Not measured: conditional.clone
 std::shared_ptr<Graph> Api::clone(const Graph& from) {
-  refuse_if(has_memory_nodes(from), CUDA_ERROR_NOT_SUPPORTED);
+  refuse_if(has_memory_nodes(from) || has_conditional_nodes(from) || from.body, CUDA_ERROR_NOT_SUPPORTED);
   auto clone = make<Graph>(Kind::graph, nullptr);
   std::map<const Node*, Node*> copies;
   for (auto& one : from.nodes) {
@@ -58,14 +57,20 @@ CUresult Api::cuGraphClone(CUgraph* out, CUgraph handle) {
   return CUDA_SUCCESS;
 }
 
-/// The handles of a graph that is gone, and of the child graphs in it.
+/// The handles of a graph that is gone, and of the graphs in it.
 void Api::forget(Graph& graph, const std::string& how) {
   for (auto& one : graph.nodes) {
-    if (one->work.child) forget(*one->work.child, how);
+    forget_inside(*one, how);
     computer_.handles.remove(*one, how);
   }
   graph.nodes.clear();
   computer_.handles.remove(graph, how);
+}
+
+void Api::forget_inside(const Node& node, const std::string& how) {
+  if (node.work.child) forget(*node.work.child, how);
+  for (const auto& body : bodies_of(node.work))
+    forget(*body, how);
 }
 
 CUresult Api::list_nodes(const std::vector<Node*>& found, CUgraphNode* nodes, size_t* count) {
@@ -195,13 +200,13 @@ CUresult Api::cuGraphNodeGetDependentNodes_v2(CUgraphNode handle, CUgraphNode* n
 
 CUresult Api::cuGraphAddDependencies_v2(CUgraph handle, const CUgraphNode* from, const CUgraphNode* to,
                                         const CUgraphEdgeData* data, size_t count) {
-  if (data != nullptr) not_modelled("edge data");
+  must_be_plain(data, count);
   return cuGraphAddDependencies(handle, from, to, count);
 }
 
 CUresult Api::cuGraphRemoveDependencies_v2(CUgraph handle, const CUgraphNode* from, const CUgraphNode* to,
                                            const CUgraphEdgeData* data, size_t count) {
-  if (data != nullptr) not_modelled("edge data");
+  must_be_plain(data, count);
   return cuGraphRemoveDependencies(handle, from, to, count);
 }
 #endif
@@ -209,12 +214,14 @@ CUresult Api::cuGraphRemoveDependencies_v2(CUgraph handle, const CUgraphNode* fr
 CUresult Api::cuGraphDestroyNode(CUgraphNode handle) {
   auto gone = node_or_crash(handle);
   refuse_if(has_memory_nodes(*gone->graph), CUDA_ERROR_NOT_SUPPORTED);
+  for (const auto& body : bodies_of(gone->work))
+    must_not_be_captured(*body);
   for (auto& one : gone->graph->nodes)
     std::erase(one->after, gone.get());
   for (auto& capture : process_.captures)
     std::erase(capture->joined, gone.get());
   std::erase(gone->graph->nodes, gone);
-  if (gone->work.child) forget(*gone->work.child, "destroyed with its node, " + ending());
+  forget_inside(*gone, "destroyed with its node, " + ending());
   computer_.handles.remove(*gone, ending());
   return CUDA_SUCCESS;
 }

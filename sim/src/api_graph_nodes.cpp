@@ -3,6 +3,7 @@
 
 #include "api.hpp"
 #include "box.hpp"
+#include "conditional.hpp"
 
 #include <algorithm>
 #include <fstream>
@@ -359,11 +360,13 @@ Work Api::node_work(const CUgraphNodeParams* parameters) {
   }
 }
 
-#if CUDA_VERSION >= 12030
-CUresult Api::cuGraphAddNode_v2(CUgraphNode* out, CUgraph into, const CUgraphNode* after,
-                                const CUgraphEdgeData* edges, size_t count, CUgraphNodeParams* parameters) {
-  if (edges != nullptr) not_modelled("edge data");
+CUresult Api::cuGraphAddNode(CUgraphNode* out, CUgraph into, const CUgraphNode* after, size_t count,
+                             CUgraphNodeParams* parameters) {
   refuse_if(parameters == nullptr, CUDA_ERROR_INVALID_VALUE);
+#if CUDA_VERSION >= 12030
+  if (parameters->type == CU_GRAPH_NODE_TYPE_CONDITIONAL)
+    return add_conditional_node(out, into, after, count, *parameters);
+#endif
   if (parameters->type == CU_GRAPH_NODE_TYPE_MEM_FREE)
     return cuGraphAddMemFreeNode(out, into, after, count, parameters->free.dptr);
   if (parameters->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) {
@@ -376,11 +379,19 @@ CUresult Api::cuGraphAddNode_v2(CUgraphNode* out, CUgraph into, const CUgraphNod
   }
   return add_node(out, into, after, count, node_work(parameters));
 }
+
+#if CUDA_VERSION >= 12030
+CUresult Api::cuGraphAddNode_v2(CUgraphNode* out, CUgraph into, const CUgraphNode* after,
+                                const CUgraphEdgeData* edges, size_t count, CUgraphNodeParams* parameters) {
+  must_be_plain(edges, count);
+  return cuGraphAddNode(out, into, after, count, parameters);
+}
 #endif
 
 CUresult Api::cuGraphNodeSetParams(CUgraphNode handle, CUgraphNodeParams* parameters) {
   refuse_if(parameters == nullptr, CUDA_ERROR_INVALID_VALUE);
   auto changed = node(handle, parameters->type);
+  refuse_if(parameters->type == conditional_type, CUDA_ERROR_NOT_SUPPORTED);
   Work work = node_work(parameters);
   if (work.child.get() == changed->graph) not_modelled("a graph that becomes a child of itself");
   if (work.child) work.child = child(*work.child);

@@ -5,6 +5,7 @@
 #include "computer.hpp"
 #include "event.hpp"
 #include "functions.hpp"
+#include "graph.hpp"
 #include "stream.hpp"
 
 namespace cuevent::sim {
@@ -164,6 +165,15 @@ void end_kernels(std::string_view name) {
   control->scheduler.end_kernels(std::string(name));
   control->settle(control.lock());
   control->changed.notify_all();
+}
+
+void set_conditional(CUgraphExec exec, cuuint64_t handle, unsigned value) {
+  Control control("set_conditional");
+  Exec::Body& body = *std::static_pointer_cast<Exec>(control.object(exec, Kind::exec))->body;
+  if (handle == 0 || handle > body.initial_values.size())
+    misuse("set_conditional: the graph has no conditional handle " + std::to_string(handle) +
+           ": use one that cuGraphConditionalHandleCreate returned for the graph of this exec");
+  body.chosen_values[handle] = value;
 }
 
 void make_context_fault(CUcontext context, CUresult result) {

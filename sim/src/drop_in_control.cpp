@@ -231,6 +231,10 @@ const char* cueventSimEndKernels(const char* name) {
   return control([&] { end_kernels(name); });
 }
 
+const char* cueventSimSetConditional(CUgraphExec exec, unsigned long long handle, unsigned value) {
+  return control([&] { set_conditional(exec, handle, value); });
+}
+
 const char* cueventSimFailNext(const char* function, int result) {
   return control([&] { fail_next(function, static_cast<CUresult>(result)); });
 }

@@ -8,10 +8,13 @@
 
 #include <map>
 #include <memory>
+#include <span>
 #include <vector>
 
 namespace cuevent::sim {
 
+struct Conditional;
+struct ConditionalHandle;
 struct Graph;
 
 struct Node : Object {
@@ -24,8 +27,10 @@ struct Node : Object {
 struct Graph : Object {
   std::vector<std::shared_ptr<Node>> nodes; ///< in order of creation
   bool child = false;                       ///< belongs to a node of another graph
+  bool body = false;                        ///< belongs to a conditional node
   UserObjectReferences user_objects;
-  std::weak_ptr<Object> only_exec; ///< of a graph with memory nodes
+  std::shared_ptr<std::vector<ConditionalHandle>> conditional_handles; ///< null before the first one
+  std::weak_ptr<Object> only_exec;                                     ///< of a graph with memory nodes
 };
 
 /// Whether the graph itself allocates or frees.
@@ -33,6 +38,17 @@ bool has_memory_nodes(const Graph&);
 
 bool is_of_memory(CUgraphNodeType); ///< it allocates or frees
 const std::shared_ptr<GraphMemory>& graph_memory_of(const Work&);
+
+/// Whether the graph itself has some.
+bool has_conditional_nodes(const Graph&);
+
+const Conditional* conditional_of(const Work&); ///< null for other nodes
+
+/// None for other nodes than conditional ones.
+std::span<const std::shared_ptr<Graph>> bodies_of(const Work&);
+
+/// Of the conditional handles.
+std::vector<unsigned> initial_values(const Graph&);
 
 /// What keeps an exec from taking the second work for the first.
 CUgraphExecUpdateResult hindrance(const Work&, const Work&);
@@ -46,10 +62,13 @@ struct Exec : Object {
     std::vector<std::size_t> after; ///< earlier steps
     std::size_t inside = 0;         ///< of a child graph: so many steps before this one are its own
     bool enabled = true;
+    std::vector<std::vector<Step>> bodies{}; ///< of a conditional node
   };
   struct Body {
-    std::vector<Step> steps; ///< in topological order
-    bool has_memory = false; ///< some of them allocate or free
+    std::vector<Step> steps;                                ///< in topological order
+    bool has_memory = false;                                ///< some of them allocate or free
+    std::vector<unsigned> initial_values;                   ///< of the conditional handles, by number
+    std::map<unsigned long long, unsigned> chosen_values{}; ///< which a control call has set
     /// An update replaces them. A running launch keeps those that it started with, even after the exec is
     /// destroyed.
     std::shared_ptr<UserObjectReferences> user_objects = std::make_shared<UserObjectReferences>();
@@ -59,5 +78,8 @@ struct Exec : Object {
   unsigned long long flags = 0;
   Birthplace home;
 };
+
+/// What a launch runs: the bodies of conditional nodes as often as their handles say.
+std::vector<Exec::Step> running_steps(const Exec::Body&);
 
 } // namespace cuevent::sim

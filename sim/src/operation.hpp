@@ -20,6 +20,7 @@ struct Stream;
 struct Event;
 struct Graph;
 struct GraphMemory;
+struct Conditional;
 
 /// What a copy, fill, kernel or memory node was made from, for calls that ask. A kernel node copies its
 /// arguments.
@@ -29,6 +30,7 @@ struct NodeParameters {
   const Context* filled_home = nullptr;              ///< of the memory of a fill
   CUDA_MEMSET_NODE_PARAMS fill{};
   std::shared_ptr<GraphMemory> memory{}; ///< of an allocation or free node
+  std::shared_ptr<const Conditional> conditional{};
   CUDA_KERNEL_NODE_PARAMS kernel{};
   std::vector<std::vector<std::byte>> arguments;
   std::vector<void*> pointers;     ///< to the arguments

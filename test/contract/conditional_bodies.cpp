@@ -36,16 +36,10 @@ Graph body_of_new_condition(const Context& context, const Graph& graph) {
   return Graph::borrow(context, *node.conditional.phGraph_out);
 }
 
-/// The simulated driver has no conditional nodes.
-void need_conditional_nodes() {
-  test::need(since);
-  if (test::simulated()) SKIP("needs conditional nodes");
-}
-
 } // namespace
 
 TEST_CASE_METHOD(Fixture, "branches can be captured into the body of a conditional node") {
-  need_conditional_nodes();
+  test::need(since);
   const Stream stream(context), branch(context);
   DriverEvent forked(context), joined(context), done(context);
   const Graph graph(context);
@@ -76,7 +70,7 @@ TEST_CASE_METHOD(Fixture, "branches can be captured into the body of a condition
 }
 
 TEST_CASE_METHOD(Fixture, "the body of a conditional node cannot record an event") {
-  need_conditional_nodes();
+  test::need(since);
   const Stream stream(context);
   DriverEvent event(context);
   const Graph graph(context);

@@ -251,6 +251,14 @@ void World::put_in_graph(const Call& call) {
   if (call.node_type == CU_GRAPH_NODE_TYPE_EVENT_RECORD) event.recorded_by_graph = true;
 }
 
+/// A graph that no call has made may be the one of a capture that has not ended.
+void World::change_captures(Handle graph) {
+  const GraphState* const changed = find(graphs_, graph);
+  if (changed != nullptr && changed->created && !changed->destroyed) return;
+  for (const auto& capture : captures_)
+    capture->is_known = false;
+}
+
 void World::apply_graph(const Call& call) {
   switch (call.verb()) {
   case Verb::graph_create:
@@ -295,7 +303,14 @@ void World::apply_graph(const Call& call) {
     }
     break;
   }
+  case Verb::node_add:
+  case Verb::graph_change:
+    change_captures(call.graph);
+    break;
   case Verb::node_add_event:
+    change_captures(call.graph);
+    put_in_graph(call);
+    break;
   case Verb::node_set_event:
     put_in_graph(call);
     break;

@@ -87,6 +87,7 @@ private:
   void create_event(const Call& call);
   void record(const Call& call, Handle event, const StreamKey& stream);
   void wait(const Call& call);
+  void change_captures(Handle graph);
   void put_in_graph(const Call& call);
   void apply_graph(const Call& call);
 

@@ -174,11 +174,42 @@ TEST_CASE("a graph is not known if a node of another kind is added", "[order]") 
     process.see(MemoryPart::written, {memory, 512, 1});
     process.see("cuGraphAddMemsetNode", {node, 0x500});
   }
-  process.see("cuGraphAddChildGraphNode", {0x73, 0x500, 0x501});
+  SECTION("a child graph") { process.see("cuGraphAddChildGraphNode", {0x73, 0x500, 0x501}); }
+  SECTION("a conditional node") {
+    constexpr std::uint64_t conditional = 13; // CU_GRAPH_NODE_TYPE_CONDITIONAL
+    process.see("cuGraphAddNode_v2", {0x73, 0x500, 0, conditional});
+    process.see(MemoryPart::written, {memory, 512, 1});
+    process.see("cuGraphAddMemsetNode", {0x74, 0x501}); // in its body
+  }
   process.see("cuGraphInstantiateWithFlags", {0x600, 0x500});
   process.set(memory, first);
   process.see("cuGraphLaunch", {0x600, second});
   CHECK(process.end().empty());
+}
+
+TEST_CASE("a captured graph is not known if the program has changed it during the capture", "[order]") {
+  constexpr std::uint64_t graph = 0x70, exec = 0x80, another = 0x90;
+  bool is_known = false;
+  Ordered process;
+  process.see("cuGraphCreate", {another, 0});
+  process.see("cuStreamBeginCapture_v2", {third, CU_STREAM_CAPTURE_MODE_RELAXED});
+  SECTION("not changed") { is_known = true; }
+  SECTION("another graph was changed") {
+    is_known = true;
+    process.see("cuGraphAddNode_v2", {0x73, another, 0, 13});
+  }
+  SECTION("a conditional node") { process.see("cuGraphAddNode_v2", {0x73, graph, 0, 13}); }
+  SECTION("a memset node") {
+    process.see(MemoryPart::written, {other, 512, 1});
+    process.see("cuGraphAddMemsetNode", {0x73, graph});
+  }
+  SECTION("an edge") { process.see("cuGraphAddDependencies", {graph}); }
+  process.see("cuStreamEndCapture", {third, graph});
+  process.see("cuGraphInstantiateWithFlags", {exec, graph, 0});
+  process.set(memory, first);
+  process.see("cuGraphLaunch", {exec, second, 1});
+  process.set(memory, second);
+  CHECK((process.end().find("unordered-copies") == 0) == is_known);
 }
 
 TEST_CASE("a captured graph without work is known, and orders nothing", "[order]") {

@@ -154,6 +154,14 @@ void set_kernel(std::string_view name, Kernel);
 /// Ends the running endless kernels of this name.
 void end_kernels(std::string_view name);
 
+/// Sets what the kernels of the next launches of this exec give to a conditional handle. Without it, each
+/// handle keeps its initial value, which is 0 if the handle has no default.
+/// - An IF node runs its first body if the value is not 0, and otherwise its second body, if there is one.
+/// - A SWITCH node runs the body with this index, if there is one.
+/// - A WHILE node runs its body this often, each time that the launch comes to the node. Without this call, a
+///   launch of a WHILE node whose initial value is not 0 is not modelled, see Options::unmodelled.
+void set_conditional(CUgraphExec, cuuint64_t handle, unsigned value);
+
 // Faults
 
 /// Gives the process of this context the sticky fault `result`, as if a kernel had written to an illegal

@@ -39,11 +39,25 @@ constexpr unsigned long long for_device = CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAU
 constexpr unsigned long long kept_flags = for_device | CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
 
 /// Whether an exec with such a node can be launched from the device.
-bool is_for_device(CUgraphNodeType type) {
-  if (type != CU_GRAPH_NODE_TYPE_KERNEL && type != CU_GRAPH_NODE_TYPE_HOST &&
-      type != CU_GRAPH_NODE_TYPE_EMPTY)
-    not_modelled("a launch from the device of other nodes than kernels");
-  return type == CU_GRAPH_NODE_TYPE_KERNEL;
+bool is_for_device(const Node& node) {
+  switch (node.work.type) {
+  case CU_GRAPH_NODE_TYPE_KERNEL:
+  case CU_GRAPH_NODE_TYPE_MEMSET:
+  case CU_GRAPH_NODE_TYPE_MEMCPY:
+    return true;
+  case CU_GRAPH_NODE_TYPE_EMPTY:
+  case CU_GRAPH_NODE_TYPE_HOST:
+  case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
+  case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
+    return false;
+  case CU_GRAPH_NODE_TYPE_GRAPH:
+    for (const auto& inside : node.work.child->nodes)
+      if (inside->work.type != CU_GRAPH_NODE_TYPE_KERNEL)
+        not_modelled("a launch from the device of a child graph with more than kernels");
+    return true;
+  default:
+    not_modelled("a launch from the device of this kind of node");
+  }
 }
 
 } // namespace
@@ -100,8 +114,7 @@ std::pair<CUgraphInstantiateResult, const Node*> Api::hindrance_to_instantiation
   if (of_conditionals.first != CUDA_GRAPH_INSTANTIATE_SUCCESS) return of_conditionals;
   if ((flags & for_device) != 0)
     for (const auto& node : graph.nodes)
-      if (!is_for_device(node->work.type))
-        return {CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED, node.get()};
+      if (!is_for_device(*node)) return {CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED, node.get()};
   const auto order = in_topological_order(graph);
   for (const auto& node : graph.nodes)
     if (std::find(order.begin(), order.end(), node.get()) == order.end())

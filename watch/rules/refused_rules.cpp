@@ -3,6 +3,8 @@
 #include "rules/object_text.hpp"
 #include "rules/rules.hpp"
 
+#include <algorithm>
+
 namespace watch {
 
 namespace {
@@ -39,11 +41,20 @@ private:
     if (call.result != CUDA_ERROR_INVALID_HANDLE && call.result != CUDA_ERROR_INVALID_VALUE) return {};
     if (makes_or_ends(call.verb())) return {};
     for (const Field field : entry_data[call.entry].words) {
-      if (field == Field::event && call.event == 0) return "the event is null";
+      if (field == Field::event && call.event == 0 && needs_event(call)) return "the event is null";
       if (field == Field::exec && call.exec == 0) return "the executable graph is null";
       if (field == Field::graph && call.graph == 0) return "the graph is null";
     }
     return {};
+  }
+
+  /// The functions for nodes of any kind also take nodes without an event, and launches need no event.
+  static bool needs_event(const Call& call) {
+    if (submits_work(call.verb())) return false;
+    const auto& words = entry_data[call.entry].words;
+    return std::find(words.begin(), words.end(), Field::node_type) == words.end() ||
+           call.node_type == CU_GRAPH_NODE_TYPE_WAIT_EVENT ||
+           call.node_type == CU_GRAPH_NODE_TYPE_EVENT_RECORD;
   }
 
   /// A failed creation has no handle. The destruction of a null handle is often ignored on purpose.

@@ -692,7 +692,16 @@ TEST_CASE("each call that needs a context, and null handles, are reported if the
   CHECK(process.found == Found(6, "refused-call"));
   process.see("cuEventDestroy_v2", {0}, CUDA_ERROR_INVALID_HANDLE); // many programs ignore that
   process.see("cuEventQuery", {event}, CUDA_ERROR_INVALID_HANDLE);
+  constexpr std::uint64_t conditional = 13; // CU_GRAPH_NODE_TYPE_CONDITIONAL, in newer headers
+  for (const std::uint64_t type :
+       {std::uint64_t{CU_GRAPH_NODE_TYPE_KERNEL}, conditional}) { // without an event
+    process.see("cuGraphAddNode_v2", {0, 0x600, 0, type}, CUDA_ERROR_INVALID_VALUE);
+    process.see("cuGraphExecNodeSetParams", {0x700, 0x800, 0, type}, CUDA_ERROR_INVALID_VALUE);
+  }
+  process.see("cuLaunchKernelEx", {stream, 0x900, 0, 0}, CUDA_ERROR_INVALID_VALUE);
   CHECK(process.found.size() == 6);
+  process.see("cuGraphAddNode_v2", {0, 0x600, 0, CU_GRAPH_NODE_TYPE_WAIT_EVENT}, CUDA_ERROR_INVALID_VALUE);
+  CHECK(process.found == Found(7, "refused-call"));
 }
 
 TEST_CASE("a call that is refused is reported with its reason", "[watch][rules]") {

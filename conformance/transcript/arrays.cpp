@@ -49,21 +49,21 @@ void show_creation(Lab& lab, const CUDA_ARRAY3D_DESCRIPTOR& wish) {
 
 // Sizes next to the attributes of the device, and flags together.
 void limits(Lab& lab) {
-  for (const std::size_t width : {32768, 32769})
+  for (const unsigned width : {32768U, 32769U})
     for (const unsigned flags : {layered, surface, gather, layered | surface}) {
       show_creation(lab, shape(width, 0, (flags & layered) != 0 ? 2 : 0, flags));
       show_creation(lab, shape(width, 2, (flags & layered) != 0 ? 2 : 0, flags));
       show_creation(lab, shape(2, width, (flags & layered) != 0 ? 2 : 0, flags));
     }
-  for (const std::size_t layers : {2048, 2049}) {
+  for (const unsigned layers : {2048U, 2049U}) {
     show_creation(lab, shape(2, 0, layers, layered));
     show_creation(lab, shape(2, 2, layers, layered));
   }
-  for (const std::size_t layers : {2046, 2052})
+  for (const unsigned layers : {2046U, 2052U})
     show_creation(lab, shape(2, 2, layers, layered | cubemap));
-  for (const std::size_t depth : {32768, 32769})
+  for (const unsigned depth : {32768U, 32769U})
     show_creation(lab, shape(2, 2, depth));
-  for (const std::size_t side : {8192, 8193}) {
+  for (const unsigned side : {8192U, 8193U}) {
     show_creation(lab, shape(side, 2, 16385));
     show_creation(lab, shape(2, side, 16385));
   }
@@ -74,7 +74,7 @@ void limits(Lab& lab) {
   for (const int format : {0x21, 0x50, 0x51, 0x8f, 0x100})
     for (const unsigned channels : {1U, 2U, 4U})
       show_creation(lab, shape(64, 64, 0, 0, format, channels));
-  for (const std::size_t side : {32768, 32769}) {
+  for (const unsigned side : {32768U, 32769U}) {
     const CUDA_ARRAY3D_DESCRIPTOR wide = shape(side, 2), line = shape(side);
     for (const auto& wish : {wide, line}) {
       CUmipmappedArray made = nullptr;

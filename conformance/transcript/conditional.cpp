@@ -33,13 +33,13 @@ CUgraphNodeParams plain(const Lab& lab, CUgraphConditionalHandle handle, int typ
 
 // A graph with one conditional node.
 struct Choosing {
-  explicit Choosing(Lab& lab, int type = if_type, unsigned size = 1, unsigned initial = 1, unsigned flags = 1)
-      : Choosing(lab, make_graph(lab), type, size, initial, flags) {
+  explicit Choosing(Lab& in, int type = if_type, unsigned size = 1, unsigned initial = 1, unsigned flags = 1)
+      : Choosing(in, make_graph(in), type, size, initial, flags) {
     owned = true;
   }
-  Choosing(Lab& lab, CUgraph into, int type = if_type, unsigned size = 1, unsigned initial = 1,
+  Choosing(Lab& in, CUgraph into, int type = if_type, unsigned size = 1, unsigned initial = 1,
            unsigned flags = 1)
-      : lab(lab), graph(into), handle(new_handle(lab, into, initial, flags)) {
+      : lab(in), graph(into), handle(new_handle(in, into, initial, flags)) {
     CUgraphNodeParams parameters = plain(lab, handle, type, size);
     lab.must(lab.cu.GraphAddNode(&node, graph, nullptr, nullptr, 0, &parameters), "conditional node");
     bodies = parameters.conditional.phGraph_out;
@@ -94,7 +94,7 @@ void add_fill(Lab& lab, CUgraph graph, CUdeviceptr byte) {
 }
 
 struct Bytes {
-  explicit Bytes(Lab& lab) : lab(lab) { lab.must(lab.cu.MemAlloc(&device, 64), "cuMemAlloc"); }
+  explicit Bytes(Lab& in) : lab(in) { lab.must(lab.cu.MemAlloc(&device, 64), "cuMemAlloc"); }
   ~Bytes() { lab.cu.MemFree(device); }
   Bytes(const Bytes&) = delete;
   Bytes& operator=(const Bytes&) = delete;

@@ -306,7 +306,8 @@ TEST_CASE("more keys than there are histories cost only predictions") {
 }
 
 TEST_CASE("the keys in use have histories of their own, whatever lies between their addresses") {
-  const std::uintptr_t distance = GENERATE(32, 1'744, 1'920, 2'064, 2'560, 2'864, 3'072, 3'840, 4'096);
+  const std::uintptr_t distance =
+      GENERATE(as<std::uintptr_t>{}, 32, 1'744, 1'920, 2'064, 2'560, 2'864, 3'072, 3'840, 4'096);
   mine = {};
   int predicted = 0;
   for (int round = 0; round < 7; ++round)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Arrays, mipmapped arrays, textures and surfaces. Their structures are those of the runtime's headers.
+// Arrays, mipmapped arrays, textures and surfaces. Their structures are as in the runtime's headers.
 #include "runtime.hpp"
 
 #include <cstddef>

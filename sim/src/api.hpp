@@ -244,7 +244,7 @@ private:
   End end_of_box(const CUDA_MEMCPY3D&, bool source, std::size_t& pitch, std::size_t& layer);
   End array_end(CUarray, std::size_t x, std::size_t y, std::size_t z, const CUDA_MEMCPY3D&,
                 std::size_t& pitch, std::size_t& layer);
-  CUresult copy_line(CUDA_MEMCPY3D&, std::size_t bytes, const CopyStream&);
+  CUresult copy_line(CUDA_MEMCPY3D, std::size_t bytes, const CopyStream&);
   Box checked(const CUDA_MEMCPY3D&);
 #if CUDA_VERSION >= 12080
   CUresult batch(CUdeviceptr* to, CUdeviceptr* from, size_t* sizes, size_t count, CUmemcpyAttributes*,
@@ -308,6 +308,7 @@ private:
   CUresult add_node(CUgraphNode*, CUgraph, const CUgraphNode* after, std::size_t count, Work);
   CUresult set_node_event(Work&, CUevent);
   static std::vector<Exec::Step> steps_of(const Graph&);
+  static std::vector<Exec::Step> steps_of(const Graph&, const std::vector<const Node*>& order);
   std::shared_ptr<Graph> clone(const Graph&);
   std::shared_ptr<Graph> child(const Graph&);
   void forget(Graph&, const std::string& how);
@@ -325,8 +326,8 @@ private:
   CUresult set_step_event(Work&, CUevent);
   CUresult get_node_event(CUgraphNode, CUgraphNodeType, CUevent*);
   Work& step_of(CUgraphExec, CUgraphNode, CUgraphNodeType, const char* reason_if_gone = nullptr);
-  std::pair<CUgraphInstantiateResult, const Node*> hindrance_to_instantiation(const Graph&,
-                                                                              unsigned long long flags);
+  std::pair<CUgraphInstantiateResult, const Node*>
+  hindrance_to_instantiation(const Graph&, const std::vector<const Node*>& order, unsigned long long flags);
   CUresult instantiate(CUgraphExec*, CUgraph, unsigned long long flags,
                        CUDA_GRAPH_INSTANTIATE_PARAMS*); // null: nobody asks why it cannot be
   void launch(const std::shared_ptr<Exec::Body>&, const std::vector<Exec::Step>&,

@@ -224,7 +224,7 @@ std::vector<const Steps*> running_bodies(const Exec::Step& step, const Exec::Bod
   return {&step.bodies[body]};
 }
 
-/// Adds the steps, with those of the bodies that run, behind the steps `before`.
+/// Adds the steps, and the steps of the bodies that run, behind the steps `before`.
 void add_running(const Steps& steps, const std::vector<std::size_t>& before, const Exec::Body& exec,
                  Steps& to) {
   std::vector<std::size_t> places;

@@ -354,77 +354,68 @@ CUresult Api::cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D* box, CUstream where) {
 
 namespace {
 
-void from_array(CUDA_MEMCPY3D& box, CUarray array, std::size_t offset) {
+CUDA_MEMCPY3D from_array(CUarray array, std::size_t offset) {
+  CUDA_MEMCPY3D box{};
   box.srcMemoryType = CU_MEMORYTYPE_ARRAY, box.srcArray = array, box.srcXInBytes = offset;
+  return box;
 }
-void to_array(CUDA_MEMCPY3D& box, CUarray array, std::size_t offset) {
+
+CUDA_MEMCPY3D to_array(CUarray array, std::size_t offset, CUDA_MEMCPY3D box = {}) {
   box.dstMemoryType = CU_MEMORYTYPE_ARRAY, box.dstArray = array, box.dstXInBytes = offset;
+  return box;
 }
-void from_host(CUDA_MEMCPY3D& box, const void* memory) {
+
+CUDA_MEMCPY3D host_to_array(CUarray array, std::size_t offset, const void* memory) {
+  CUDA_MEMCPY3D box = to_array(array, offset);
   box.srcMemoryType = CU_MEMORYTYPE_HOST, box.srcHost = memory;
+  return box;
 }
-void to_host(CUDA_MEMCPY3D& box, void* memory) {
+
+CUDA_MEMCPY3D array_to_host(void* memory, CUarray array, std::size_t offset) {
+  CUDA_MEMCPY3D box = from_array(array, offset);
   box.dstMemoryType = CU_MEMORYTYPE_HOST, box.dstHost = memory;
+  return box;
 }
 
 } // namespace
 
 /// Of an array with several rows, only the first row can be used.
-CUresult Api::copy_line(CUDA_MEMCPY3D& box, std::size_t bytes, const CopyStream& where) {
+CUresult Api::copy_line(CUDA_MEMCPY3D box, std::size_t bytes, const CopyStream& where) {
   box.WidthInBytes = bytes, box.Height = box.Depth = 1;
   return copy(checked(box), where);
 }
 
 CUresult Api::cuMemcpyHtoA_v2(CUarray to, size_t offset, const void* from, size_t bytes) {
-  const CopyStream where = copy_stream();
-  CUDA_MEMCPY3D box{};
-  from_host(box, from), to_array(box, to, offset);
-  return copy_line(box, bytes, where);
+  return copy_line(host_to_array(to, offset, from), bytes, copy_stream());
 }
 
 CUresult Api::cuMemcpyAtoH_v2(void* to, CUarray from, size_t offset, size_t bytes) {
-  const CopyStream where = copy_stream();
-  CUDA_MEMCPY3D box{};
-  from_array(box, from, offset), to_host(box, to);
-  return copy_line(box, bytes, where);
+  return copy_line(array_to_host(to, from, offset), bytes, copy_stream());
 }
 
 CUresult Api::cuMemcpyHtoAAsync_v2(CUarray to, size_t offset, const void* from, size_t bytes,
-                                   CUstream handle) {
-  const CopyStream where = copy_stream(handle);
-  CUDA_MEMCPY3D box{};
-  from_host(box, from), to_array(box, to, offset);
-  return copy_line(box, bytes, where);
+                                   CUstream where) {
+  return copy_line(host_to_array(to, offset, from), bytes, copy_stream(where));
 }
 
-CUresult Api::cuMemcpyAtoHAsync_v2(void* to, CUarray from, size_t offset, size_t bytes, CUstream handle) {
-  const CopyStream where = copy_stream(handle);
-  CUDA_MEMCPY3D box{};
-  from_array(box, from, offset), to_host(box, to);
-  return copy_line(box, bytes, where);
+CUresult Api::cuMemcpyAtoHAsync_v2(void* to, CUarray from, size_t offset, size_t bytes, CUstream where) {
+  return copy_line(array_to_host(to, from, offset), bytes, copy_stream(where));
 }
 
 CUresult Api::cuMemcpyDtoA_v2(CUarray to, size_t offset, CUdeviceptr from, size_t bytes) {
-  const CopyStream where = copy_stream();
-  CUDA_MEMCPY3D box{};
+  CUDA_MEMCPY3D box = to_array(to, offset);
   box.srcMemoryType = CU_MEMORYTYPE_DEVICE, box.srcDevice = from;
-  to_array(box, to, offset);
-  return copy_line(box, bytes, where);
+  return copy_line(box, bytes, copy_stream());
 }
 
 CUresult Api::cuMemcpyAtoD_v2(CUdeviceptr to, CUarray from, size_t offset, size_t bytes) {
-  const CopyStream where = copy_stream();
-  CUDA_MEMCPY3D box{};
+  CUDA_MEMCPY3D box = from_array(from, offset);
   box.dstMemoryType = CU_MEMORYTYPE_DEVICE, box.dstDevice = to;
-  from_array(box, from, offset);
-  return copy_line(box, bytes, where);
+  return copy_line(box, bytes, copy_stream());
 }
 
 CUresult Api::cuMemcpyAtoA_v2(CUarray to, size_t to_offset, CUarray from, size_t from_offset, size_t bytes) {
-  const CopyStream where = copy_stream();
-  CUDA_MEMCPY3D box{};
-  from_array(box, from, from_offset), to_array(box, to, to_offset);
-  return copy_line(box, bytes, where);
+  return copy_line(to_array(to, to_offset, from_array(from, from_offset)), bytes, copy_stream());
 }
 
 // Between contexts

@@ -63,7 +63,10 @@ bool is_for_device(const Node& node) {
 } // namespace
 
 std::vector<Exec::Step> Api::steps_of(const Graph& graph) {
-  const auto order = in_topological_order(graph);
+  return steps_of(graph, in_topological_order(graph));
+}
+
+std::vector<Exec::Step> Api::steps_of(const Graph& graph, const std::vector<const Node*>& order) {
   refuse_if(order.size() < graph.nodes.size(), CUDA_ERROR_INVALID_VALUE); // a cycle
   std::vector<Exec::Step> steps;
   std::map<const Node*, std::size_t> position;
@@ -103,8 +106,9 @@ std::vector<Exec::Step> Api::steps_of(const Graph& graph) {
 }
 
 /// Why the graph cannot be instantiated with these flags, and the node that is to blame.
-std::pair<CUgraphInstantiateResult, const Node*> Api::hindrance_to_instantiation(const Graph& graph,
-                                                                                 unsigned long long flags) {
+std::pair<CUgraphInstantiateResult, const Node*>
+Api::hindrance_to_instantiation(const Graph& graph, const std::vector<const Node*>& order,
+                                unsigned long long flags) {
   constexpr unsigned long long known = kept_flags | CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
   constexpr unsigned long long not_together = for_device | CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
   const bool has_no_work = (flags & for_device) != 0 && graph.nodes.empty();
@@ -115,11 +119,11 @@ std::pair<CUgraphInstantiateResult, const Node*> Api::hindrance_to_instantiation
   if ((flags & for_device) != 0)
     for (const auto& node : graph.nodes)
       if (!is_for_device(*node)) return {CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED, node.get()};
-  const auto order = in_topological_order(graph);
-  for (const auto& node : graph.nodes)
-    if (std::find(order.begin(), order.end(), node.get()) == order.end())
-      return {CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE, node.get()};
-  return {CUDA_GRAPH_INSTANTIATE_SUCCESS, nullptr};
+  if (order.size() == graph.nodes.size()) return {CUDA_GRAPH_INSTANTIATE_SUCCESS, nullptr};
+  const auto in_cycle = std::find_if(graph.nodes.begin(), graph.nodes.end(), [&](const auto& node) {
+    return std::find(order.begin(), order.end(), node.get()) == order.end();
+  });
+  return {CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE, in_cycle->get()};
 }
 
 CUresult Api::instantiate(CUgraphExec* out, CUgraph handle, unsigned long long flags,
@@ -129,7 +133,8 @@ CUresult Api::instantiate(CUgraphExec* out, CUgraph handle, unsigned long long f
   refuse_if(out == nullptr, CUDA_ERROR_INVALID_VALUE);
   auto from = graph(handle);
   refuse_if(from->body, CUDA_ERROR_NOT_SUPPORTED);
-  const auto [hindrance, node] = hindrance_to_instantiation(*from, flags);
+  const auto order = in_topological_order(*from);
+  const auto [hindrance, node] = hindrance_to_instantiation(*from, order, flags);
   if (parameters != nullptr && hindrance != CUDA_GRAPH_INSTANTIATE_SUCCESS) {
     parameters->result_out = hindrance;
     parameters->hErrNode_out = node != nullptr ? as<CUgraphNode>(*node) : nullptr;
@@ -140,7 +145,7 @@ CUresult Api::instantiate(CUgraphExec* out, CUgraph handle, unsigned long long f
   refuse_if(has_memory && !from->only_exec.expired(), CUDA_ERROR_NOT_SUPPORTED);
   auto body = std::make_shared<Exec::Body>();
   body->has_memory = has_memory;
-  body->steps = steps_of(*from);
+  body->steps = steps_of(*from, order);
   body->initial_values = initial_values(*from);
   for (const Exec::Step& step : body->steps)
     if (step.work.event && step.work.event->destroyed)

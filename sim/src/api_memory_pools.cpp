@@ -88,8 +88,7 @@ bool is_place(const CUmemLocation& where, int devices) {
 /// Whether other processes can be given the pool.
 bool is_exportable(const CUmemPoolProps& properties) {
   const int handles = properties.handleTypes;
-  constexpr int known = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR | place::fabric;
-  refuse_if((handles & ~known) != 0 || (handles != 0 && properties.location.type == place::host),
+  refuse_if((handles & ~place::shareable) != 0 || (handles != 0 && properties.location.type == place::host),
             CUDA_ERROR_INVALID_VALUE);
   return handles != CU_MEM_HANDLE_TYPE_NONE;
 }
@@ -111,7 +110,7 @@ CUresult Api::cuMemPoolCreate(CUmemoryPool* out, const CUmemPoolProps* propertie
   const CUmemLocation& where = properties->location;
   int device = MemoryPool::managed;
   bool exportable = false;
-  if (static_cast<int>(properties->allocType) == place::managed) {
+  if (properties->allocType == place::managed) {
     check_managed_pool(*properties, computer_.options.devices);
   } else {
     refuse_if(properties->allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||

@@ -24,8 +24,6 @@ constexpr std::uint64_t end_of_ranges = std::uint64_t{1} << 47; ///< that a rang
 
 bool is_whole(std::uint64_t bytes) { return bytes != 0 && bytes % piece == 0; }
 
-constexpr unsigned fabric = 8; // CU_MEM_HANDLE_TYPE_FABRIC, since CUDA 12.4
-
 } // namespace
 
 // Ranges of addresses
@@ -92,7 +90,7 @@ CUmemAllocationProp Api::accepted(const CUmemAllocationProp& wish) {
     taken.location.type = place::host_numa;
     taken.location.id = 0; // the simulated computer has one node
   }
-  refuse_if((handles & fabric) != 0, CUDA_ERROR_NOT_PERMITTED);
+  refuse_if((handles & place::fabric) != 0, CUDA_ERROR_NOT_PERMITTED);
   taken.allocFlags.gpuDirectRDMACapable = flags.gpuDirectRDMACapable != 0;
   return taken;
 }

@@ -13,5 +13,6 @@ inline constexpr auto host_numa_current = static_cast<CUmemLocationType>(4); // 
 
 inline constexpr auto managed = static_cast<CUmemAllocationType>(2);      // CU_MEM_ALLOCATION_TYPE_MANAGED
 inline constexpr auto fabric = static_cast<CUmemAllocationHandleType>(8); // CU_MEM_HANDLE_TYPE_FABRIC
+inline constexpr int shareable = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR | fabric; // on Linux
 
 } // namespace cuevent::sim::place

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "exit_code.hpp"
-#include "json_text.hpp"
-#include "output_file.hpp"
 #include "signals.hpp"
 #include "watch/jitter.hpp"
 #include "watch/jitter_runs.hpp"
+#include "watch/json_file.hpp"
 #include "watch/order_proof.hpp"
 #include "watch/program.hpp"
 
@@ -30,13 +29,7 @@ public:
 
   int run() {
     watchable_program(options_.program.front()); // throws if it cannot be
-    std::optional<OutputFile> json_file;
-    try {
-      if (!options_.json_file.empty()) json_file.emplace(options_.json_file);
-    } catch (const OutputError& error) {
-      say(error.what());
-      return usage;
-    }
+    JsonFile json_file(options_.json_file);
     runs_.run_without();
     say("3 runs without jitter have the same result");
     json found = runs_.found();
@@ -44,18 +37,13 @@ public:
     std::size_t proven = 0;
     if (!options_.order.empty()) proven = prove_findings(runs_, found["findings"]);
     const std::string changed_by = proven > 0 ? "" : try_seeds();
-    if (json_file) {
+    const bool has_changed = proven > 0 || !changed_by.empty();
+    if (json_file.is_wanted()) {
       found.erase("jitter"); // of a run without holds
       found["changed_by"] = changed_by.empty() ? json() : json(changed_by);
-      try {
-        json_file->write(json_text(found) + "\n");
-        json_file->finish();
-      } catch (const OutputError& error) {
-        say(error.what());
-        if (proven == 0 && changed_by.empty()) return not_written;
-      }
+      if (!json_file.write(found) && !has_changed) return not_written;
     }
-    return proven > 0 || !changed_by.empty() ? failure : success;
+    return has_changed ? failure : success;
   }
 
 private:

@@ -2,14 +2,13 @@
 #include "watch/watch.hpp"
 
 #include "exit_code.hpp"
-#include "json_text.hpp"
-#include "output_file.hpp"
 #include "report/printable.hpp"
 #include "signals.hpp"
 #include "standard_files.hpp"
 #include "watch/ask.hpp"
 #include "watch/explain.hpp"
 #include "watch/jitter.hpp"
+#include "watch/json_file.hpp"
 #include "watch/program.hpp"
 #include "watch/quiet_report.hpp"
 #include "watch/report_folder.hpp"
@@ -96,44 +95,30 @@ nlohmann::ordered_json processes_json(const std::vector<watch::Unwatched>& proce
   return json;
 }
 
-/// The file of --json. Returns whether it was written.
-bool write_json(OutputFile& file, const nlohmann::ordered_json& json) {
-  try {
-    file.write(json_text(json) + "\n");
-    file.finish();
-    return true;
-  } catch (const OutputError& error) {
-    watch::print_text(std::string("cuevent watch: ") + error.what() + '\n');
-    return false;
-  }
-}
-
-/// The files that the options name.
+/// The files that the options name. The constructor throws CannotStart if one cannot be used.
 struct NamedFiles {
   explicit NamedFiles(const WatchOptions& options) {
-    for (const std::string& path : options.suppressions)
-      suppressions.read(path);
-    fill_closed_descriptors();
-    if (!options.json_file.empty()) json.emplace(options.json_file);
-    const auto quiet = std::min<std::chrono::nanoseconds>(quiet_limit, std::chrono::seconds(options.hang));
-    if (!options.reports.empty()) reports.emplace(options.reports, quiet);
+    try {
+      for (const std::string& path : options.suppressions)
+        suppressions.read(path);
+      fill_closed_descriptors();
+      json.emplace(options.json_file);
+      const auto quiet = std::min<std::chrono::nanoseconds>(quiet_limit, std::chrono::seconds(options.hang));
+      if (!options.reports.empty()) reports.emplace(options.reports, quiet);
+    } catch (const std::runtime_error& error) {
+      throw CannotStart(usage, error.what());
+    }
   }
 
   watch::Suppressions suppressions;
-  std::optional<OutputFile> json;
+  std::optional<JsonFile> json;
   std::optional<ReportFolder> reports;
 };
 
 /// Watches one program, or those that others start, to the end.
 int watch_to_the_end(const WatchOptions& options) {
   // Whatever can be wrong with the options is found before the program starts.
-  std::optional<NamedFiles> files;
-  try {
-    files.emplace(options);
-  } catch (const std::runtime_error& error) {
-    watch::print_text(std::string("cuevent: ") + error.what() + '\n');
-    return usage;
-  }
+  NamedFiles files(options);
   const WatchedProgram program(options);
   const bool is_attached = options.program.empty();
   handle_signals(is_attached ? Interrupt::command : Interrupt::program,
@@ -142,14 +127,13 @@ int watch_to_the_end(const WatchOptions& options) {
   try {
     folder.emplace(options.attach);
   } catch (const std::runtime_error& error) {
-    watch::print_text(std::string("cuevent: ") + error.what() + '\n');
-    return is_attached ? usage : not_started;
+    throw CannotStart(is_attached ? usage : not_started, error.what());
   }
   watch::CallText texts;
-  watch::WatchReport report(files->suppressions, texts);
+  watch::WatchReport report(files.suppressions, texts);
   HeldCalls held(options.jitter, texts);
   const std::chrono::seconds hang(options.hang);
-  watch::HangReports hangs(texts, keep_in(files->reports));
+  watch::HangReports hangs(texts, keep_in(files.reports));
 
   WatchSession watched(options, *folder, report, hangs, held);
   pid_t child = 0;
@@ -169,7 +153,7 @@ int watch_to_the_end(const WatchOptions& options) {
   const std::string seen = seen_text(watched, report.findings(), hangs.have_hangs());
   watch::print_text("cuevent watch: " + seen + '\n');
   bool is_written = true;
-  if (files->json) {
+  if (files.json->is_wanted()) {
     nlohmann::ordered_json json{{"program", options.program},
                                 {"exit_code", code},
                                 {"seen", seen},
@@ -180,7 +164,7 @@ int watch_to_the_end(const WatchOptions& options) {
                                 {"findings", report.json()}};
     if (options.hang > 0) json["hangs"] = hangs.json();
     if (!options.jitter.empty()) json["jitter"] = held.json();
-    is_written = write_json(*files->json, json);
+    is_written = files.json->write(json);
   }
   if (options.fail && (report.findings() > 0 || hangs.have_hangs())) return failure;
   return code == success && !is_written ? not_written : code;

@@ -195,9 +195,9 @@ template <Verb verb>
   call.result = static_cast<std::uint32_t>(result);
   const bool has_offered = offers_frames<verb>(call);
   const bool failed = result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY;
-  if constexpr (is_work(verb)) // perhaps it failed because another context is current, or none
-    if (failed && depends_on_context(call, verb)) call.context = current_context(state.libraries[library]);
-  if (result == CUDA_ERROR_INVALID_CONTEXT) [[unlikely]]
+  // Perhaps it failed because another context is current, or none.
+  if (failed && (result == CUDA_ERROR_INVALID_CONTEXT || (is_work(verb) && depends_on_context(call, verb))))
+      [[unlikely]]
     call.context = current_context(state.libraries[library]);
   if (failed && region->stacks != Stacks::none && (call.stack == 0 || region->overwrites != 0)) [[unlikely]]
     call.stack = stack_number(thread, address, above, true);

@@ -129,11 +129,13 @@ private:
   void note_omission(Finding finding, const Point& work) {
     const auto [found, is_new] = omissions_.try_emplace({finding.call.stack, work.stream}, Omission{});
     Omission& omission = found->second;
-    omission.is_excused |= !is_new && work_.is_followed(omission.work);
+    if (is_new) {
+      omission.finding = std::move(finding);
+    } else {
+      omission.is_excused |= work_.is_followed(omission.work);
+      ++omission.finding.count;
+    }
     omission.work = work;
-    const unsigned long before = is_new ? 0 : omission.finding.count;
-    if (is_new) omission.finding = std::move(finding);
-    omission.finding.count = before + 1;
   }
 
   const World& world_;

@@ -28,12 +28,12 @@ bool may_wait_for_work(Verb verb) {
 } // namespace
 
 void TimedWork::see(const Call& call) {
+  if (call.verb() == Verb::event_create && call.succeeded())
+    measures_ = measures_ || (call.flags & CU_EVENT_DISABLE_TIMING) == 0;
+  if (!measures_) return;
   if (may_wait_for_work(call.verb())) ++waits_;
   if (!call.succeeded()) return;
   switch (call.verb()) {
-  case Verb::event_create:
-    measures_ = measures_ || (call.flags & CU_EVENT_DISABLE_TIMING) == 0;
-    return;
   case Verb::event_record:
     if (const EventState* const event = world_.event(call.event)) recorded(*event);
     return;
@@ -55,8 +55,8 @@ void TimedWork::see(const Call& call) {
       follow(world_.order().next(*stream).last);
     return;
   default:
-    if (const std::optional<Point>& point = world_.order().point(); point && measures_)
-      if (takes_time(call)) submitted(call, *point);
+    if (const std::optional<Point>& point = world_.order().point(); point && takes_time(call))
+      submitted(call, *point);
   }
 }
 

@@ -24,8 +24,8 @@ public:
   /// What a time means.
   struct Judgement {
     bool is_empty = false; // no work is known to be in the time, or may be in it
-    std::optional<Run>
-        escaped; // the last work that is not in it, although it was submitted between the records
+    /// The last work that is not in it, although it was submitted between the records.
+    std::optional<Run> escaped;
     bool by_same_thread = false;
     bool had_begun = false; // the escaped work was submitted before the start
   };

@@ -29,7 +29,7 @@ void remove_left_behind(const std::string& place, const std::string& prefix) {
     std::error_code ignored;
     if (left.is_open() && fstat(left.number(), &status) == 0 && status.st_uid == geteuid() &&
         time(nullptr) - status.st_mtime > 60 && flock(left.number(), LOCK_EX | LOCK_NB) == 0)
-      std::filesystem::remove_all(place + '/' + name, ignored);
+      std::filesystem::remove_all(std::filesystem::path(place) / name, ignored);
   }
 }
 
@@ -46,7 +46,7 @@ TemporaryFolder::TemporaryFolder(const std::string& prefix) {
   std::string place, wrong;
   for (const std::string& each : temporary_places()) {
     place = each;
-    path = place + '/' + prefix + "XXXXXX";
+    path = std::filesystem::path(place) / (prefix + "XXXXXX");
     if (mkdtemp(path.data()) != nullptr) break;
     wrong += (wrong.empty() ? "" : "; ") + path + ": " + std::strerror(errno);
     path.clear();

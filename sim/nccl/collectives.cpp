@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The collectives, and what ranks send each other. They move no bytes: kernels compute nothing. NCCL copies
-// for a communicator of one rank, and so does the stand-in.
+// The collectives, and what ranks send each other. Kernels compute nothing, and only what
+// small broadcasts and all-gathers copy is moved. NCCL copies for a communicator of one rank, and so does the
+// stand-in.
 #include "groups.hpp"
 #include "kernels.hpp"
 
@@ -12,10 +13,13 @@ namespace cuevent::sim::nccl { namespace {
 
 constexpr int built_in_reductions = 5;
 
+using Copies = Communicator::Collective::Copies;
+
 struct Call {
   const char* name;
   std::optional<int> reduction;
   int root;
+  Copies copies = Copies::nothing;
 };
 
 /// All ranks have to agree on the collective, on the bytes, and on the root.
@@ -54,8 +58,11 @@ ncclResult_t collective(const Call& call, const void* send, void* receive, std::
     require(reduction >= 0 && reduction < built_in_reductions + to->reductions, "there is no such reduction");
     if (count == 0) return ncclSuccess;
     const std::size_t bytes = count * bytes_of(type);
-    require(receive != nullptr || to->rank() != static_cast<unsigned>(call.root),
+    const bool is_root = to->rank() == static_cast<unsigned>(call.root);
+    require(receive != nullptr || (call.name == std::string("Reduce") && !is_root),
             "the pointer to the result is null");
+    require(send != nullptr || (call.copies == Copies::from_root && !is_root),
+            "the pointer to the data is null");
     if (to->ranks() == 1) {
       const CurrentContext current(to->context());
       if (send != receive)
@@ -67,7 +74,10 @@ ncclResult_t collective(const Call& call, const void* send, void* receive, std::
     const std::string kernel =
         call.name +
         (reduces ? reduction_name(reduction, type, reduction >= built_in_reductions) : std::string());
-    submit(to, {kernel, agreement(call.name, bytes, call.root), send, receive, count}, stream);
+    submit(to,
+           {kernel, agreement(call.name, bytes, call.root), send, receive, count, call.copies, bytes,
+            static_cast<unsigned>(call.root)},
+           stream);
     return ncclSuccess;
   });
 }
@@ -119,7 +129,8 @@ ncclResult_t ncclReduce(const void* send, void* receive, std::size_t count, int 
 
 ncclResult_t ncclBroadcast(const void* send, void* receive, std::size_t count, int type, int root,
                            ncclComm_t to, CUstream stream) {
-  return collective({"Broadcast", std::nullopt, root}, send, receive, count, type, to, stream);
+  return collective({"Broadcast", std::nullopt, root, Copies::from_root}, send, receive, count, type, to,
+                    stream);
 }
 
 ncclResult_t ncclBcast(void* memory, std::size_t count, int type, int root, ncclComm_t to, CUstream stream) {
@@ -133,7 +144,7 @@ ncclResult_t ncclReduceScatter(const void* send, void* receive, std::size_t coun
 
 ncclResult_t ncclAllGather(const void* send, void* receive, std::size_t count, int type, ncclComm_t to,
                            CUstream stream) {
-  return collective({"AllGather", std::nullopt, 0}, send, receive, count, type, to, stream);
+  return collective({"AllGather", std::nullopt, 0, Copies::from_all}, send, receive, count, type, to, stream);
 }
 
 ncclResult_t ncclSend(const void* memory, std::size_t count, int type, int peer, ncclComm_t to,

@@ -44,7 +44,8 @@ unsigned long long capture_of(CUstream stream) {
 /// What a kernel waits for. The simulator asks under its lock.
 class Communicator::Gate {
 public:
-  Gate(std::shared_ptr<Communicator> of, std::uint64_t what) : of_(std::move(of)), what_(what) {}
+  Gate(std::shared_ptr<Communicator> of, Collective collective)
+      : of_(std::move(of)), collective_(std::move(collective)) {}
   Gate(std::shared_ptr<Communicator> of, std::vector<Meeting::Transfer> transfers)
       : of_(std::move(of)), transfers_(std::move(transfers)) {}
 
@@ -57,8 +58,20 @@ public:
 
 private:
   bool all_have_begun(unsigned long long& number) const {
-    if (number == 0) number = of_->meeting_->begin(what_);
-    return of_->meeting_->all_have_begun(number, what_);
+    Meeting& meeting = *of_->meeting_;
+    using Copies = Collective::Copies;
+    const bool shows = collective_.copies == Copies::from_all ||
+                       (collective_.copies == Copies::from_root && collective_.root == of_->rank());
+    if (number == 0)
+      number = meeting.begin(collective_.what, collective_.send, shows ? collective_.bytes : 0);
+    if (!meeting.all_have_begun(number, collective_.what)) return false;
+    char* const to = static_cast<char*>(collective_.receive);
+    if (collective_.copies == Copies::from_root)
+      meeting.read_parcel(number, collective_.root, to, collective_.bytes);
+    if (collective_.copies == Copies::from_all)
+      for (unsigned rank = 0; rank < of_->ranks(); ++rank)
+        meeting.read_parcel(number, rank, to + rank * collective_.bytes, collective_.bytes);
+    return true;
   }
   bool other_sides_have_begun(unsigned long long& launch) {
     if (launch == 0) {
@@ -74,7 +87,7 @@ private:
   }
 
   const std::shared_ptr<Communicator> of_;
-  const std::uint64_t what_ = 0;
+  const Collective collective_{};
   const std::vector<Meeting::Transfer> transfers_;
   unsigned long long launches_ = 0; ///< of a graph, more than one
   std::map<unsigned long long, std::vector<std::uint64_t>> begun_;
@@ -171,7 +184,7 @@ void Communicator::launch(const Collective& work, CUstream stream) {
   void* receive = work.receive;
   std::size_t count = work.count;
   void* parameters[] = {static_cast<void*>(&send), static_cast<void*>(&receive), &count};
-  launch(work.kernel, parameters, std::make_unique<Gate>(shared_from_this(), work.what), stream);
+  launch(work.kernel, parameters, std::make_unique<Gate>(shared_from_this(), work), stream);
 }
 
 void Communicator::launch(const Transfers& work) {

@@ -48,6 +48,9 @@ public:
     const void* send;
     void* receive;
     std::size_t count;
+    enum class Copies { nothing, from_root, from_all } copies;
+    std::size_t bytes; ///< that each rank sends
+    unsigned root;
   };
   void launch(const Collective&, CUstream);
 

@@ -96,6 +96,8 @@ struct Meeting::Memory {
     std::atomic<std::uint64_t> splits, names;
     std::atomic<std::int64_t> color[2], key[2]; ///< of a split, by its number
     std::atomic<std::uint64_t> name[2][2];
+    /// By the collective's number. Nobody begins the next but one before all have read this one.
+    unsigned char parcels[2][largest_parcel];
   };
   std::atomic<std::uint64_t> version;
   Rank of[most_ranks];
@@ -206,7 +208,16 @@ void Meeting::wait_for_all(const Stopped& stopped) const {
   }
 }
 
-std::uint64_t Meeting::begin(std::uint64_t what) { return memory_->of[rank_].collectives.begin(what); }
+std::uint64_t Meeting::begin(std::uint64_t what, const void* parcel, std::size_t bytes) {
+  Memory::Rank& own = memory_->of[rank_];
+  if (bytes != 0 && bytes <= largest_parcel)
+    std::memcpy(own.parcels[(own.collectives.count + 1) % 2], parcel, bytes);
+  return own.collectives.begin(what);
+}
+
+void Meeting::read_parcel(std::uint64_t number, unsigned rank, void* to, std::size_t bytes) const {
+  if (bytes <= largest_parcel) std::memcpy(to, memory_->of[rank].parcels[number % 2], bytes);
+}
 
 bool Meeting::all_have_begun(std::uint64_t number, std::uint64_t what) const {
   return std::all_of(memory_->of, memory_->of + ranks_,

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -33,8 +34,13 @@ public:
   /// device, or if `stopped`.
   void wait_for_all(const Stopped& stopped) const;
 
+  /// Bytes that a rank shows to the others, for collectives that copy. Larger ones are not moved.
+  static constexpr std::size_t largest_parcel = 64 << 10;
+
   /// Says that the rank has begun the collective, and returns its number, from 1.
-  std::uint64_t begin(std::uint64_t what);
+  std::uint64_t begin(std::uint64_t what, const void* parcel = nullptr, std::size_t bytes = 0);
+  /// Of a rank, while this rank is in the collective that all have begun.
+  void read_parcel(std::uint64_t number, unsigned rank, void* to, std::size_t bytes) const;
   /// Whether all ranks have begun the same collective as this number. If they differ, this never holds.
   bool all_have_begun(std::uint64_t number, std::uint64_t what) const;
 

@@ -131,6 +131,24 @@ void all_collectives(const ncclUniqueId& id, int number) {
   CHECK(rank.reduce() == ncclInvalidArgument);
 }
 
+/// PyTorch compares the shapes of parameters by an all-gather.
+void copies(const ncclUniqueId& id, int number) {
+  const Rank rank(id, number);
+  for (int i = 0; i < 20; ++i) {
+    const int own = 100 * i + number, root = i % 2;
+    int gathered[2] = {}, sent = 0;
+    CHECK(cuMemsetD32Async(rank.memory, static_cast<unsigned>(own), 1, rank.stream) == CUDA_SUCCESS);
+    CHECK(ncclAllGather(rank.at(), rank.at(64), 1, nccl_float32, rank.comm, rank.stream) == ncclSuccess);
+    CHECK(ncclBroadcast(rank.at(), rank.at(128), 1, nccl_float32, root, rank.comm, rank.stream) ==
+          ncclSuccess);
+    rank.synchronize();
+    CHECK(cuMemcpyDtoH(gathered, rank.memory + 64, sizeof gathered) == CUDA_SUCCESS);
+    CHECK(cuMemcpyDtoH(&sent, rank.memory + 128, sizeof sent) == CUDA_SUCCESS);
+    CHECK(gathered[0] == 100 * i && gathered[1] == 100 * i + 1 && sent == 100 * i + root);
+  }
+  CHECK(ncclCommDestroy(rank.comm) == ncclSuccess);
+}
+
 /// A collective ends only when the other rank has begun it, on the device.
 void ends_together(const ncclUniqueId& id, int number) {
   const Rank rank(id, number);
@@ -363,6 +381,7 @@ int main(int argc, char** argv) {
   const Case cases[] = {
       {"threads", [] { on_threads(all_collectives); }},
       {"processes", [] { on_processes(all_collectives); }},
+      {"copies", [] { on_processes(copies); }},
       {"threads-end-together", [] { on_threads(ends_together); }},
       {"processes-end-together", [] { on_processes(ends_together); }},
       {"skips", [] { on_processes(skips); }},

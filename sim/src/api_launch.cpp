@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "api.hpp"
+#include "kernel_gate.hpp"
 
 #include <initializer_list>
+#include <utility>
 
 namespace cuevent::sim {
 
@@ -13,11 +15,18 @@ void Computer::set_up_kernel(Work& work) const {
   work.fault = kernel.fault;
 }
 
+std::shared_ptr<KernelGate>& next_kernel_gate() {
+  static thread_local std::shared_ptr<KernelGate> gate;
+  return gate;
+}
+
 Work Api::kernel_work(const Function& function) const {
   Work work;
   work.type = CU_GRAPH_NODE_TYPE_KERNEL;
   work.text = function.name;
   computer_.set_up_kernel(work);
+  if (const auto gate = std::exchange(next_kernel_gate(), nullptr))
+    work.condition = [gate, launch = 0ULL]() mutable { return gate->open(gate->state, &launch) != 0; };
   return work;
 }
 

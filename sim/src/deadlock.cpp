@@ -41,7 +41,9 @@ std::string what_releases(const Operation& operation) {
     return "runs forever; cuevent::sim::end_kernels(\"" + operation.work.text + "\") ends it";
   }
   if (operation.stream->held) return "its stream is held; cuevent::sim::release releases it";
-  if (operation.work.condition) return "waits for a write to memory";
+  if (operation.work.condition)
+    return operation.work.type == CU_GRAPH_NODE_TYPE_KERNEL ? "waits for the other ranks of its communicator"
+                                                            : "waits for a write to memory";
   return "is ready";
 }
 

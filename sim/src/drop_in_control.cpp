@@ -6,6 +6,7 @@
 #include "drop_in.hpp"
 
 #include "computer.hpp"
+#include "kernel_gate.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -14,6 +15,7 @@
 #include <cstdint>
 #include <exception>
 #include <initializer_list>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -233,6 +235,15 @@ const char* cueventSimEndKernels(const char* name) {
 
 const char* cueventSimSetConditional(CUgraphExec exec, unsigned long long handle, unsigned value) {
   return control([&] { set_conditional(exec, handle, value); });
+}
+
+/// The gate of the next kernel that this thread launches or captures, as kernel_gate.hpp says. Without
+/// `open`, the next kernel has none: for a launch that was refused.
+const char* cueventSimGateNextKernel(int (*open)(void*, unsigned long long*), void (*release)(void*),
+                                     void* state) {
+  return control([&] {
+    next_kernel_gate() = open == nullptr ? nullptr : std::make_shared<KernelGate>(open, release, state);
+  });
 }
 
 const char* cueventSimFailNext(const char* function, int result) {

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+// How the stand-in reports what went wrong: inside as an exception, outside as ncclResult_t and a text.
+#pragma once
+
+#include "nccl.hpp"
+
+#include <exception>
+#include <string>
+#include <utility>
+
+namespace cuevent::sim::nccl {
+
+struct Failure {
+  ncclResult_t result;
+  std::string text; ///< for ncclGetLastError
+};
+
+[[noreturn]] inline void fail(ncclResult_t result, std::string text) {
+  throw Failure{result, std::move(text)};
+}
+
+inline void expect(CUresult result, const char* call) {
+  if (result != CUDA_SUCCESS)
+    fail(ncclUnhandledCudaError, std::string(call) + " returned " + std::to_string(result));
+}
+
+/// Remembers the failure for this thread.
+ncclResult_t told(const Failure&);
+
+/// The answer of a function of NCCL. `body` returns ncclSuccess or ncclInProgress.
+template <class Body>
+ncclResult_t answer(Body body) {
+  try {
+    return body();
+  } catch (const Failure& failure) {
+    return told(failure);
+  } catch (const std::exception& error) {
+    return told({ncclSystemError, error.what()});
+  }
+}
+
+} // namespace cuevent::sim::nccl

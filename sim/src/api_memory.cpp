@@ -94,8 +94,9 @@ CUresult Api::allocate(std::uintptr_t* address, std::size_t bytes, bool host, un
   allocation.host = host;
   allocation.flags = flags;
   allocation.home = {home, home->generation};
-  allocation.memory = std::make_unique<std::byte[]>(bytes);
-  std::memset(allocation.memory.get(), fresh, bytes);
+  allocation.memory = std::make_unique<std::byte[]>(bytes + alignment);
+  allocation.address = rounded(number(allocation.memory.get()), alignment);
+  std::memset(allocation.memory.get(), fresh, bytes + alignment);
   *address = add(std::move(allocation));
   return CUDA_SUCCESS;
 }

@@ -21,6 +21,9 @@ struct MemoryPool;
 /// Fresh memory is not zero, so that no program depends on zeros.
 inline constexpr int fresh = 0xa5;
 
+/// Of the addresses of memory, at least: CUDA's programming guide promises it, and cuBLAS wants it.
+inline constexpr std::size_t alignment = 256;
+
 struct Allocation {
   std::uintptr_t address = 0;
   std::size_t bytes = 0;

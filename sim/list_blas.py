@@ -30,7 +30,8 @@ def target(stand_in):
 
 
 def listed(stand_in):
-    return set(re.findall(r"\((cublas\w+)\)", target(stand_in).read_text())) if target(stand_in).exists() else set()
+    text = target(stand_in).read_text() if target(stand_in).exists() else ""
+    return set(re.findall(r"\((cublas\w+)\)", text))
 
 
 def exported(library):

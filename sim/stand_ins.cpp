@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// For the loader (LD_AUDIT, rtld-audit(7)): wherever a program looks for a library that has a stand-in, it gets the
-// stand-in, which is in the folder of this file. Libraries find the vendor's by paths in their files (RPATH), which
-// come before LD_LIBRARY_PATH. A preloaded stand-in would load the driver into every program, also into a shell.
+// For the loader (LD_AUDIT, rtld-audit(7)): wherever a program looks for a library that has a stand-in, it
+// gets the stand-in, which is in the folder of this file. Libraries find the vendor's by paths in their files
+// (RPATH), which come before LD_LIBRARY_PATH. A preloaded stand-in would load the driver into every program,
+// also into a shell.
 
 #include <cstdint>
 #include <cstring>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Handles and products. Each product is one kernel, with its pointers as parameters, on the stream of the handle.
+// Handles and products. Each product is one kernel, with its pointers as parameters, on the stream of its
+// handle.
 #include "products.hpp"
 
 #include <algorithm>

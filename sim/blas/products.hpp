@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the stand-ins for cuBLAS and cuBLASLt share: the codes, the types of numbers, and the launch of a product. They
-// need no header of cuBLAS. Nothing here was measured: it follows the text of cuBLAS's documentation.
+// What the stand-ins for cuBLAS and cuBLASLt share: the codes, the types of numbers, and the launch of a
+// product. They need no header of cuBLAS. Nothing here was measured: it follows cuBLAS's documentation.
 #pragma once
 
 #include <cuda.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A small NVML, for what PyTorch asks: its allocator calls functions of NVML without a check that there is one. What
-// a simulated device has no answer for is NVML_ERROR_NOT_SUPPORTED. Other functions are not exported, so a program
-// that looks for them finds that they are absent.
+// A small NVML, for what PyTorch asks: its allocator calls functions of NVML without a check that there is
+// one. What a simulated device has no answer for is NVML_ERROR_NOT_SUPPORTED. Other functions are not
+// exported, so a program that looks for them finds that they are absent.
 
 #include <cuda.h>
 

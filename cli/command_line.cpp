@@ -79,7 +79,8 @@ A call that is not modelled aborts the program. With --unmodelled error it retur
 so the other tests of a suite still run. With --unmodelled missing, cuGetProcAddress does not find functions
 that are not modelled.
 
-The folder of the simulator also has a small libcudart. The CUDA runtime itself, and so PyTorch, does not run.
+A program that loads libcudart, libcublas or libcublasLt gets stand-ins, so PyTorch runs, without values. A
+runtime that is linked statically does not run, so libraries such as cuDNN are refused.
 Each option sets a variable that begins with CUEVENT_SIM_. What has no option is as the variable says.
 
 Examples:

@@ -59,7 +59,15 @@ std::string library_path(const fs::path& folder) {
         own + ": the loader cannot be told of a folder with this name. Move cuevent to another "
               "one");
   const char* const others = std::getenv("LD_LIBRARY_PATH");
+  if (!fs::exists(own)) return others == nullptr ? "" : others;
   return others == nullptr || *others == '\0' ? own : own + ':' + others;
+}
+
+/// The library that gives programs the stand-ins, with those of the user in front. Empty if it was not built.
+std::string audit_libraries(const fs::path& folder) {
+  const char* const others = std::getenv("LD_AUDIT");
+  const std::string own = folder / "libcuevent-stand-ins.so";
+  return others == nullptr || *others == '\0' ? own : std::string(others) + ':' + own;
 }
 
 /// The file to which the processes of the program write.
@@ -112,10 +120,12 @@ private:
 pid_t start(const SimOptions& options, const fs::path& folder, const std::string& lines, int& failed) {
   const std::vector<char*> arguments = arguments_of(options.program);
   const std::string libraries = library_path(folder), driver = folder / "libcuda.so.1";
+  const std::string audits = audit_libraries(folder);
   int ends[2]; // the new program closes the second one
   if (pipe2(ends, O_CLOEXEC) != 0) throw std::runtime_error(std::string("pipe: ") + std::strerror(errno));
   const pid_t child = start_process([&] {
     setenv("LD_LIBRARY_PATH", libraries.c_str(), 1);
+    if (!audits.empty()) setenv("LD_AUDIT", audits.c_str(), 1);
     setenv("CUEVENT_DRIVER", driver.c_str(), 1);
     setenv(report_variable, lines.c_str(), 1);
     for (const auto& [name, value] : options.variables)

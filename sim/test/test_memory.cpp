@@ -24,6 +24,19 @@ TEST_CASE("copies and fills change memory in stream order") {
   CHECK(f.cu.free(memory) == CUDA_ERROR_INVALID_VALUE);
 }
 
+TEST_CASE("the addresses of memory are multiples of 256") {
+  Fixture f;
+  for (const std::size_t size : {1, 100, 4096, 1 << 20}) {
+    CUdeviceptr memory = 0;
+    void* pinned = nullptr;
+    OK(f.cu.allocate(&memory, size));
+    OK(f.cu.host_allocate(&pinned, size, 0));
+    CHECK(memory % 256 == 0);
+    CHECK(reinterpret_cast<CUdeviceptr>(pinned) % 256 == 0);
+    OK(f.cu.free(memory));
+  }
+}
+
 TEST_CASE("a fill without a stream waits for pinned memory and not for device memory") {
   Fixture f;
   constexpr std::size_t size = 1 << 20;

@@ -66,6 +66,8 @@ std::vector<Scenario> free_scenarios();
 std::vector<Scenario> memory_queries_scenarios();
 std::vector<Scenario> memory_pools_scenarios();
 std::vector<Scenario> managed_memory_scenarios();
+std::vector<Scenario> checkpoints_scenarios();
+std::vector<Scenario> core_dumps_scenarios();
 std::vector<Scenario> virtual_memory_scenarios();
 std::vector<Scenario> arrays_scenarios();
 std::vector<Scenario> copies_scenarios();

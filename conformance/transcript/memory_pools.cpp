@@ -420,6 +420,196 @@ void more_kinds(Lab& lab) {
         }
 }
 
+#if CUDA_VERSION >= 13000
+CUmemPoolProps properties_of(const PoolKind& kind) {
+  CUmemPoolProps properties{};
+  properties.allocType = number<CUmemAllocationType>(kind.type);
+  properties.location = {number<CUmemLocationType>(kind.place), kind.id};
+  return properties;
+}
+
+constexpr PoolKind usable_kinds[] = {{"host", pinned, host},
+                                     {"host_numa", pinned, host_numa},
+                                     {"managed_device", managed, on_device},
+                                     {"managed_none", managed, nowhere},
+                                     {"managed_host", managed, host},
+                                     {"managed_host_numa", managed, host_numa}};
+
+void limits(Lab& lab) {
+  const auto ask = [&](const std::string& name, const CUmemPoolProps& properties) {
+    CUmemoryPool made = nullptr;
+    lab.is(name, lab.cu.MemPoolCreate(&made, &properties));
+    if (made != nullptr) lab.cu.MemPoolDestroy(made);
+  };
+  for (const PoolKind& kind : {PoolKind{"device", pinned, on_device}, usable_kinds[0], usable_kinds[2]}) {
+    const std::string name = kind.name;
+    for (const std::size_t most : {std::size_t{1}, 33 * mega, std::size_t{1} << 40, ~std::size_t{0}}) {
+      CUmemPoolProps properties = properties_of(kind);
+      properties.maxSize = most;
+      ask(name + ".most_" + std::to_string(most), properties);
+    }
+    CUmemPoolProps properties = properties_of(kind);
+    properties.usage = 2;
+    ask(name + ".usage_2", properties);
+    properties.usage = 0;
+    properties.reserved[5] = 1;
+    ask(name + ".reserved", properties);
+  }
+  // What a pool gives that has a limit.
+  CUmemPoolProps properties = properties_of({"", pinned, on_device});
+  properties.maxSize = 33 * mega;
+  CUmemoryPool pool = nullptr;
+  lab.must(lab.cu.MemPoolCreate(&pool, &properties), "cuMemPoolCreate");
+  Stream stream(lab);
+  for (const std::size_t megabytes : {32u, 33u, 34u, 64u, 65u}) {
+    CUdeviceptr pointer = 0;
+    const std::string name = "limited.allocate_" + std::to_string(megabytes);
+    lab.is(name, lab.cu.MemAllocFromPoolAsync(&pointer, megabytes * mega, pool, stream));
+    if (pointer != 0) lab.cu.MemFreeAsync(pointer, stream);
+    lab.cu.StreamSynchronize(stream);
+    lab.shows(name + ".sizes", sizes(lab, pool));
+  }
+}
+
+void by_place(Lab& lab) {
+  const Api& cu = lab.cu;
+  for (const int type : {0, pinned, managed, 3})
+    for (int place = -1; place <= 5; ++place)
+      for (const int id : {-1, 0, 77}) {
+        CUmemLocation where = {number<CUmemLocationType>(place), id};
+        CUmemoryPool standard = nullptr, current = nullptr;
+        const auto kind = number<CUmemAllocationType>(type);
+        const std::string name =
+            "type_" + std::to_string(type) + ".place_" + std::to_string(place) + ".id_" + std::to_string(id);
+        lab.is(name + ".default", cu.MemGetDefaultMemPool(&standard, &where, kind));
+        lab.is(name + ".current", cu.MemGetMemPool(&current, &where, kind));
+        lab.is(name + ".set_null", cu.MemSetMemPool(&where, kind, nullptr));
+        if (standard != nullptr) lab.shows(name + ".is_default", standard == current);
+      }
+  for (const PoolKind& kind : usable_kinds) {
+    const std::string name = kind.name;
+    CUmemPoolProps properties = properties_of(kind);
+    CUmemoryPool pool = nullptr, found = nullptr;
+    lab.must(cu.MemPoolCreate(&pool, &properties), "cuMemPoolCreate");
+    lab.is(name + ".of_device", cu.DeviceSetMemPool(lab.device, pool));
+    lab.is(name + ".of_device.get", cu.DeviceGetMemPool(&found, lab.device));
+    lab.shows(name + ".of_device.is", found == pool);
+    lab.is(name + ".set", cu.MemSetMemPool(&properties.location, properties.allocType, pool));
+    lab.is(name + ".get", cu.MemGetMemPool(&found, &properties.location, properties.allocType));
+    lab.shows(name + ".get.is", found == pool);
+    lab.is(name + ".default", cu.MemGetDefaultMemPool(&found, &properties.location, properties.allocType));
+    lab.shows(name + ".default.is", found == pool);
+    lab.is(name + ".default.destroy", cu.MemPoolDestroy(found));
+    lab.is(name + ".destroy", cu.MemPoolDestroy(pool));
+    lab.is(name + ".then", cu.MemGetMemPool(&pool, &properties.location, properties.allocType));
+    lab.shows(name + ".then.is_default", pool == found);
+  }
+}
+
+// Calls with memory of such a pool, which the device may access.
+void host_and_managed(Lab& lab) {
+  const Api& cu = lab.cu;
+  Stream stream(lab);
+  for (const PoolKind& kind : usable_kinds) {
+    const std::string name = kind.name;
+    const CUmemPoolProps properties = properties_of(kind);
+    CUmemoryPool pool = nullptr;
+    lab.must(cu.MemPoolCreate(&pool, &properties), "cuMemPoolCreate");
+    for (int place = nowhere; place <= 4; ++place) {
+      CUmemLocation where = {number<CUmemLocationType>(place), 0};
+      const std::string question = name + ".access_" + std::to_string(place);
+      auto flags = number<CUmemAccess_flags>(9);
+      lab.is(question, cu.MemPoolGetAccess(&flags, pool, &where));
+      lab.shows(question + ".flags", static_cast<int>(flags));
+      for (const int wish : {0, 1, 3}) {
+        const CUmemAccessDesc access = {where, number<CUmemAccess_flags>(wish)};
+        lab.is(question + ".set_" + std::to_string(wish), cu.MemPoolSetAccess(pool, &access, 1));
+      }
+    }
+    CUdeviceptr pointer = 0, base = 0;
+    lab.is(name + ".allocate", cu.MemAllocFromPoolAsync(&pointer, 1000, pool, stream));
+    lab.is(name + ".synchronize", cu.StreamSynchronize(stream));
+    lab.shows(name + ".sizes", sizes(lab, pool));
+    std::size_t bytes = 0;
+    lab.is(name + ".range", cu.MemGetAddressRange(&base, &bytes, pointer + 5));
+    lab.shows(name + ".range.bytes", bytes);
+    for (const int attribute : {1, 2, 4, 6, 8, 9, 10, 11, 12, 13, 14, 15, 16, 21}) {
+      std::uint64_t value = 0;
+      const CUresult result = cu.PointerGetAttribute(&value, number<CUpointer_attribute>(attribute), pointer);
+      lab.shows(name + ".attribute_" + std::to_string(attribute), result != CUDA_SUCCESS ? lab.name_of(result)
+                                                                  : value == pointer     ? "its address"
+                                                                                     : std::to_string(value));
+    }
+    std::uint32_t word = 0;
+    void* const there = reinterpret_cast<void*>(pointer);
+    lab.is(name + ".fill", cu.MemsetD8(pointer, 7, 1000));
+    lab.is(name + ".fill.too_far", cu.MemsetD8(pointer, 7, 2000));
+    lab.is(name + ".to_host", cu.MemcpyDtoH(&word, pointer, 4));
+    lab.is(name + ".from_host", cu.MemcpyHtoD(pointer, &word, 4));
+    CUdeviceptr mapped = 0;
+    unsigned flags = 0;
+    lab.is(name + ".device_pointer", cu.MemHostGetDevicePointer(&mapped, there, 0));
+    lab.is(name + ".flags", cu.MemHostGetFlags(&flags, there));
+    const CUmemLocation here = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+    lab.is(name + ".advise", cu.MemAdviseV2(pointer, 1000, CU_MEM_ADVISE_SET_READ_MOSTLY, here));
+    lab.is(name + ".prefetch", cu.MemPrefetchAsyncV2(pointer, 1000, here, 0, stream));
+    lab.is(name + ".range_attribute",
+           cu.MemRangeGetAttribute(&word, 4, CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY, pointer, 1000));
+    lab.is(name + ".attach", cu.StreamAttachMemAsync(stream, pointer, 0, CU_MEM_ATTACH_SINGLE));
+    lab.is(name + ".free_host", cu.MemFreeHost(there));
+    lab.is(name + ".free", cu.MemFreeAsync(pointer, stream));
+    lab.is(name + ".free.again", cu.MemFree(pointer));
+    everywhere_and_captured(lab, name + ".captured",
+                            [&](CUstream on) { return cu.MemAllocFromPoolAsync(&pointer, 64, pool, on); });
+    lab.is(name + ".destroy", cu.MemPoolDestroy(pool));
+  }
+}
+
+// Copies of such memory, and its use by a device without access. The last use may end with a fault.
+void access(Lab& lab) {
+  const Api& cu = lab.cu;
+  Stream stream(lab);
+  CUdeviceptr device = 0;
+  lab.must(cu.MemAlloc(&device, 1000), "cuMemAlloc");
+  for (const bool permitted : {true, false})
+    for (const PoolKind& kind : usable_kinds) {
+      const std::string name = std::string(kind.name) + (permitted ? ".permitted" : ".not_permitted");
+      const CUmemPoolProps properties = properties_of(kind);
+      CUmemoryPool pool = nullptr;
+      CUdeviceptr pointer = 0;
+      lab.must(cu.MemPoolCreate(&pool, &properties), "cuMemPoolCreate");
+      const CUmemAccessDesc wish = {{CU_MEM_LOCATION_TYPE_DEVICE, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+      if (permitted) lab.must(cu.MemPoolSetAccess(pool, &wish, 1), "cuMemPoolSetAccess");
+      lab.must(cu.MemAllocFromPoolAsync(&pointer, 1000, pool, stream), "cuMemAllocFromPoolAsync");
+      lab.must(cu.StreamSynchronize(stream), "cuStreamSynchronize");
+      for (const int attribute : {18, 19}) {
+        std::uint64_t value = 0;
+        lab.is(name + ".attribute_" + std::to_string(attribute),
+               cu.PointerGetAttribute(&value, number<CUpointer_attribute>(attribute), pointer));
+      }
+      for (const int advice : {1, 3, 5})
+        lab.is(name + ".advice_" + std::to_string(advice),
+               cu.MemAdviseV2(pointer, 1000, number<CUmem_advise>(advice), wish.location));
+      CUdeviceptr freed = 0;
+      lab.must(cu.MemAllocFromPoolAsync(&freed, 1000, pool, stream), "cuMemAllocFromPoolAsync");
+      lab.is(name + ".free", cu.MemFree(freed));
+      lab.shows(name + ".free.sizes", sizes(lab, pool));
+      lab.is(name + ".copy", cu.MemcpyAsync(device, pointer, 1000, stream));
+      lab.is(name + ".copy_back", cu.MemcpyAsync(pointer, device, 1000, stream));
+      lab.is(name + ".synchronize", cu.StreamSynchronize(stream));
+      lab.is(name + ".value", cu.StreamWriteValue32(stream, pointer, 1, 0));
+      lab.is(name + ".value.synchronize", cu.StreamSynchronize(stream));
+      lab.is(name + ".fill", cu.MemsetD8Async(pointer, 1, 1000, stream));
+      lab.is(name + ".fill.synchronize", cu.StreamSynchronize(stream));
+    }
+}
+#else
+void limits(Lab&) {}
+void by_place(Lab&) {}
+void host_and_managed(Lab&) {}
+void access(Lab&) {}
+#endif
+
 } // namespace
 
 std::vector<Scenario> memory_pools_scenarios() {
@@ -429,7 +619,11 @@ std::vector<Scenario> memory_pools_scenarios() {
           {"pools.captured", captured, Place::child},
           {"pools.freed_twice", freed_twice, Place::last},
           {"pools.kinds", kinds, Place::child},
-          {"pools.more_kinds", more_kinds, Place::child, 2}};
+          {"pools.more_kinds", more_kinds, Place::child, 2},
+          {"pools.limits", limits, Place::probe},
+          {"pools.by_place", by_place, Place::probe},
+          {"pools.host_and_managed", host_and_managed, Place::probe},
+          {"pools.access", access, Place::probe}};
 }
 
 } // namespace transcript

@@ -52,6 +52,8 @@ std::vector<Scenario> all_scenarios() {
                            managed_memory_scenarios,
                            virtual_memory_scenarios,
                            arrays_scenarios,
+                           checkpoints_scenarios,
+                           core_dumps_scenarios,
                            copies_scenarios,
                            copying_scenarios,
                            libraries_scenarios,

@@ -251,15 +251,24 @@ private:
                  size_t* first, size_t attribute_count, size_t* failed, CUstream);
 #endif
   Memory kind_of(const void*) const;
+  void refuse_pool_of_host(const void*) const;
   End device_memory(CUdeviceptr, std::size_t bytes);
   End host_memory(const void*, std::size_t bytes) const;
   End any_memory(CUdeviceptr, std::size_t bytes);
 
   // Managed memory
-  void check_managed(CUdeviceptr, std::size_t bytes, const CUmemLocation*);
-  void check_place(const CUmemLocation&);
+  enum class Nodes { refused, taken }; ///< whether a place may be a NUMA node
+  void check_managed(CUdeviceptr, std::size_t bytes, const CUmemLocation*, Nodes = Nodes::refused);
+  void check_place(const CUmemLocation&, Nodes);
+  Allocation& managed_memory(CUdeviceptr);
   CUresult advise(CUdeviceptr, std::size_t bytes, CUmem_advise, const CUmemLocation&);
   CUresult prefetch(CUdeviceptr, std::size_t bytes, const CUmemLocation&, CUstream);
+  void remember_prefetch(CUdeviceptr, std::size_t bytes, const CUmemLocation&);
+  static void put_range_attribute(void*, std::size_t size, CUmem_range_attribute,
+                                  const std::vector<RangeState>&);
+  void check_range(CUdeviceptr, std::size_t bytes);
+  struct ManagedBatch;
+  CUresult submit(const ManagedBatch&, CUstream);
 
   // Arrays
   std::shared_ptr<Array> array(CUarray);
@@ -284,8 +293,11 @@ private:
   // Memory pools
   std::shared_ptr<MemoryPool> pool(CUmemoryPool);
   std::shared_ptr<MemoryPool> new_pool(int device);
+  std::shared_ptr<MemoryPool> new_pool(const PoolKind&);
   Process::Pools& pools_of(int device);
-  Process::Pools& pools_of(const CUmemLocation*);
+  Process::Pools& pools_of(const PoolKind&);
+  Process::Pools& pools_of(const CUmemLocation*, CUmemAllocationType);
+  void set_access(MemoryPool&, const CUmemAccessDesc&);
   CUresult allocate_on(CUdeviceptr*, std::size_t bytes, CUmemoryPool, CUstream, bool from_current);
 
   // Memory that graphs allocate

@@ -146,14 +146,23 @@ Memory Api::kind_of(const void* pointer) const {
   return of.managed ? Memory::managed : of.host ? Memory::pinned : Memory::device;
 }
 
+void Api::refuse_pool_of_host(const void* pointer) const {
+  const Allocation* const of = allocation_of(reinterpret_cast<std::uintptr_t>(pointer));
+  if (of != nullptr && of->of_host_pool()) not_modelled("a copy of memory of a pool of the host");
+}
+
+/// A device refuses memory of a pool of the host here.
 End Api::device_memory(CUdeviceptr address, std::size_t bytes) {
   if (bytes == 0) return {}; // not looked at
+  const Allocation* const of = allocation_of(static_cast<std::uintptr_t>(address));
+  refuse_if(of != nullptr && of->of_host_pool(), CUDA_ERROR_INVALID_VALUE);
   std::byte* const start = reachable(static_cast<std::uintptr_t>(address), bytes);
   return {start, kind_of(start)};
 }
 
 End Api::host_memory(const void* pointer, std::size_t bytes) const {
   refuse_if(pointer == nullptr && bytes != 0, CUDA_ERROR_INVALID_VALUE);
+  refuse_pool_of_host(pointer);
   Memory kind = kind_of(pointer);
   if (kind == Memory::managed) kind = Memory::managed_as_host;
   return {static_cast<std::byte*>(const_cast<void*>(pointer)), kind};
@@ -168,9 +177,11 @@ End Api::any_memory(CUdeviceptr address, std::size_t bytes) {
       crash("the address is reserved, and no memory is mapped there");
     return host_memory(pointer, bytes);
   }
+  refuse_pool_of_host(pointer);
   End found = device_memory(address, bytes);
   const Allocation* const of = allocation_of(static_cast<std::uintptr_t>(address));
-  if (of != nullptr && of->prefers_host) found.kind = Memory::managed_as_host;
+  if (of != nullptr && of->ranges.at(address - of->address).preferred.type == place::host)
+    found.kind = Memory::managed_as_host;
   return found;
 }
 

@@ -67,6 +67,9 @@ bool Api::has_bytes(std::uintptr_t address, std::size_t bytes, unsigned access) 
 }
 
 std::byte* Api::reachable(std::uintptr_t address, std::size_t bytes, unsigned access) {
+  const Allocation* const of = allocation_of(address);
+  if (of != nullptr && of->of_host_pool() && of->pool->devices_with_access == 0)
+    not_modelled("the use of memory of a pool of the host that no device may access");
   refuse_if(!has_bytes(address, bytes, access), CUDA_ERROR_INVALID_VALUE);
   return reinterpret_cast<std::byte*>(address);
 }
@@ -111,7 +114,7 @@ CUresult Api::deallocate(std::uintptr_t address, bool host) {
   unsafe_call();
   if (address == 0) return CUDA_SUCCESS;
   auto found = process_.allocations.find(address);
-  refuse_if(found == process_.allocations.end() || found->second.host != host ||
+  refuse_if(found == process_.allocations.end() || (found->second.host && !found->second.pool) != host ||
                 (!found->second.memory && !found->second.of_graph) || found->second.variable,
             CUDA_ERROR_INVALID_VALUE);
   if (found->second.of_graph) { // pending work may use it, which is an error that no device reports
@@ -239,7 +242,8 @@ CUresult Api::cuMemHostGetDevicePointer_v2(CUdeviceptr* device, void* host, unsi
   if (device != nullptr) *device = 0; // whatever the answer
   current_context();
   const Allocation* const of = allocation_of(number(host));
-  refuse_if(device == nullptr || flags != 0 || of == nullptr || !of->host, CUDA_ERROR_INVALID_VALUE);
+  refuse_if(device == nullptr || flags != 0 || of == nullptr || !of->host || of->pool,
+            CUDA_ERROR_INVALID_VALUE);
   *device = number(host); // one address space
   return CUDA_SUCCESS;
 }
@@ -249,7 +253,7 @@ CUresult Api::cuMemHostGetFlags(unsigned int* flags, void* pointer) {
   refuse_if(flags == nullptr, CUDA_ERROR_INVALID_VALUE);
   current_context();
   const Allocation* const of = allocation_of(number(pointer));
-  refuse_if(of == nullptr || !(of->host || of->managed), CUDA_ERROR_INVALID_VALUE);
+  refuse_if(of == nullptr || !(of->host || of->managed) || of->pool, CUDA_ERROR_INVALID_VALUE);
   const bool portable = of->host && of->memory && of->home.context->type == Context::Type::created;
   *flags =
       (of->managed ? 0 : of->flags) | CU_MEMHOSTALLOC_DEVICEMAP | (portable ? CU_MEMHOSTALLOC_PORTABLE : 0);

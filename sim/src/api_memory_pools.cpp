@@ -8,6 +8,8 @@
 #include "memory_pool.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstring>
 
 namespace cuevent::sim {
@@ -46,10 +48,27 @@ std::shared_ptr<MemoryPool> Api::new_pool(int device) {
   return made;
 }
 
+std::shared_ptr<MemoryPool> Api::new_pool(const PoolKind& kind) {
+  const bool managed = kind.type != CU_MEM_ALLOCATION_TYPE_PINNED;
+  auto made = new_pool(managed ? MemoryPool::managed : MemoryPool::of_the_host);
+  made->kind = kind;
+  return made;
+}
+
 Process::Pools& Api::pools_of(int device) {
   Process::Pools& pools = process_.pools[device];
   if (!pools.standard) {
     pools.standard = new_pool(device);
+    pools.standard->is_default = true;
+    pools.current = pools.standard;
+  }
+  return pools;
+}
+
+Process::Pools& Api::pools_of(const PoolKind& kind) {
+  Process::Pools& pools = process_.other_pools[kind];
+  if (!pools.standard) {
+    pools.standard = new_pool(kind);
     pools.standard->is_default = true;
     pools.current = pools.standard;
   }
@@ -73,29 +92,58 @@ CUresult Api::cuDeviceGetMemPool(CUmemoryPool* out, CUdevice which) {
 CUresult Api::cuDeviceSetMemPool(CUdevice which, CUmemoryPool handle) {
   unsafe_call();
   refuse_if(which < 0 || which >= computer_.options.devices, CUDA_ERROR_INVALID_VALUE);
-  pools_of(which).current = pool(handle);
+  const auto chosen = pool(handle);
+  if (chosen->device >= 0) {
+    pools_of(which).current = chosen;
+    return CUDA_SUCCESS;
+  }
+  const PoolKind managed_here = {place::managed, CU_MEM_LOCATION_TYPE_DEVICE, which};
+  refuse_if(chosen->kind != managed_here, CUDA_ERROR_INVALID_VALUE);
+  pools_of(managed_here).current = chosen; // which changes nothing for cuMemAllocAsync
   return CUDA_SUCCESS;
 }
 
 namespace {
 
-/// The simulated computer has one NUMA node. The place of the host needs no number.
+/// The end of CUmemPoolProps as the headers of CUDA 13.0 have it. Older ones lack names for the first two.
+struct PoolLimits {
+  std::uint64_t most_bytes;
+  std::uint16_t usage; ///< such as for hardware decompression
+  std::array<std::uint8_t, 54> reserved;
+};
+
+PoolLimits limits_of(const CUmemPoolProps& properties) {
+  PoolLimits limits;
+  constexpr auto before = offsetof(CUmemPoolProps, win32SecurityAttributes) + sizeof(void*);
+  static_assert(before + sizeof limits == sizeof properties);
+  std::memcpy(&limits, reinterpret_cast<const char*>(&properties) + before, sizeof limits);
+  return limits;
+}
+
+/// Whether the place exists. The simulated computer has one NUMA node. The place of the host needs no number.
 bool is_place(const CUmemLocation& where, int devices) {
   if (where.type == CU_MEM_LOCATION_TYPE_DEVICE) return where.id >= 0 && where.id < devices;
   return where.type == place::host || (where.type == place::host_numa && where.id == 0);
 }
 
-/// Whether other processes can be given the pool.
-bool is_exportable(const CUmemPoolProps& properties) {
-  const int handles = properties.handleTypes;
-  refuse_if((handles & ~place::shareable) != 0 || (handles != 0 && properties.location.type == place::host),
-            CUDA_ERROR_INVALID_VALUE);
-  return handles != CU_MEM_HANDLE_TYPE_NONE;
+PoolKind pool_kind(CUmemAllocationType type, const CUmemLocation& where) {
+  const bool numbered = where.type == CU_MEM_LOCATION_TYPE_DEVICE || where.type == place::host_numa;
+  return {type, where.type, numbered ? where.id : 0};
 }
 
-void check_managed_pool(const CUmemPoolProps& properties, int devices) {
+/// Pools of a device or of a NUMA node can be given to other processes, as a descriptor, over the fabric, or
+/// as either.
+void check_pinned_pool(const CUmemPoolProps& properties, int devices) {
   const CUmemLocation& where = properties.location;
-  refuse_if(properties.handleTypes != CU_MEM_HANDLE_TYPE_NONE, CUDA_ERROR_INVALID_VALUE);
+  const int allowed = where.type == place::host ? 0 : place::shareable;
+  refuse_if(!is_place(where, devices) || (properties.handleTypes & ~allowed) != 0, CUDA_ERROR_INVALID_VALUE);
+}
+
+/// A pool of managed memory may prefer no place, or the NUMA node of its thread.
+void check_managed_pool(const CUmemPoolProps& properties, const PoolLimits& limits, int devices) {
+  const CUmemLocation& where = properties.location;
+  refuse_if(properties.handleTypes != CU_MEM_HANDLE_TYPE_NONE || limits.most_bytes != 0 || limits.usage != 0,
+            CUDA_ERROR_INVALID_VALUE);
   refuse_if(where.type < place::none || where.type > place::host_numa_current, CUDA_ERROR_NOT_SUPPORTED);
   refuse_if(where.type != place::none && where.type != place::host_numa_current && !is_place(where, devices),
             CUDA_ERROR_INVALID_VALUE);
@@ -105,22 +153,23 @@ void check_managed_pool(const CUmemPoolProps& properties, int devices) {
 
 CUresult Api::cuMemPoolCreate(CUmemoryPool* out, const CUmemPoolProps* properties) {
   unsafe_call();
-  refuse_if(out == nullptr || properties == nullptr || properties->reserved[0] != 0,
+  refuse_if(out == nullptr || properties == nullptr, CUDA_ERROR_INVALID_VALUE);
+  const PoolLimits limits = limits_of(*properties);
+  refuse_if(std::ranges::any_of(limits.reserved, [](auto byte) { return byte != 0; }),
             CUDA_ERROR_INVALID_VALUE);
   const CUmemLocation& where = properties->location;
-  int device = MemoryPool::managed;
-  bool exportable = false;
+  const bool of_device =
+      properties->allocType == CU_MEM_ALLOCATION_TYPE_PINNED && where.type == CU_MEM_LOCATION_TYPE_DEVICE;
   if (properties->allocType == place::managed) {
-    check_managed_pool(*properties, computer_.options.devices);
+    check_managed_pool(*properties, limits, computer_.options.devices);
   } else {
-    refuse_if(properties->allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
-                  !is_place(where, computer_.options.devices),
-              CUDA_ERROR_INVALID_VALUE);
-    exportable = is_exportable(*properties);
-    device = where.type == CU_MEM_LOCATION_TYPE_DEVICE ? where.id : MemoryPool::of_the_host;
+    refuse_if(properties->allocType != CU_MEM_ALLOCATION_TYPE_PINNED, CUDA_ERROR_INVALID_VALUE);
+    check_pinned_pool(*properties, computer_.options.devices);
+    refuse_if(of_device && limits.most_bytes == ~std::uint64_t{0}, CUDA_ERROR_OUT_OF_MEMORY);
   }
-  const auto made = new_pool(device);
-  made->exportable = exportable;
+  const auto made = of_device ? new_pool(where.id) : new_pool(pool_kind(properties->allocType, where));
+  made->most_bytes = limits.most_bytes;
+  made->exportable = properties->handleTypes != CU_MEM_HANDLE_TYPE_NONE;
   *out = as<CUmemoryPool>(*made);
   return CUDA_SUCCESS;
 }
@@ -130,6 +179,8 @@ CUresult Api::cuMemPoolDestroy(CUmemoryPool handle) {
   auto gone = pool(handle);
   refuse_if(gone->is_default, CUDA_ERROR_INVALID_VALUE);
   for (auto& [device, pools] : process_.pools)
+    if (pools.current == gone) pools.current = pools.standard;
+  for (auto& [kind, pools] : process_.other_pools)
     if (pools.current == gone) pools.current = pools.standard;
   std::erase(process_.memory_pools, gone); // its allocations live on
   computer_.handles.remove(*gone, ending());
@@ -221,7 +272,13 @@ CUresult Api::allocate_on(CUdeviceptr* out, std::size_t bytes, CUmemoryPool hand
     *out = 0;
     return CUDA_SUCCESS;
   }
-  if (from->device < 0) not_modelled("an allocation from a pool of the host or of managed memory");
+  if (from->device < 0 && captured) {
+    const bool of_device = from->kind.place == CU_MEM_LOCATION_TYPE_DEVICE;
+    if (of_device) not_modelled("an allocation in a capture from a pool of managed memory");
+    refuse(from->kind.place == place::none ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_NOT_SUPPORTED);
+  }
+  if (from->most_bytes != 0 && from->used + bytes > from->most_bytes)
+    not_modelled("an allocation beyond the maximal size of a memory pool");
   if (captured) {
     *out = capture_allocation(*where, bytes, *from);
     return CUDA_SUCCESS;
@@ -232,6 +289,8 @@ CUresult Api::allocate_on(CUdeviceptr* out, std::size_t bytes, CUmemoryPool hand
   allocation.bytes = bytes;
   allocation.home = where->home;
   allocation.pool = from;
+  allocation.host = from->device == MemoryPool::of_the_host;
+  allocation.managed = from->device == MemoryPool::managed;
   const std::size_t size = rounded(bytes, granule);
   if (const auto idle = from->idle.find(size); idle != from->idle.end()) {
     allocation.memory = std::move(idle->second);
@@ -272,10 +331,10 @@ CUresult Api::cuMemFreeAsync(CUdeviceptr pointer, CUstream handle) {
     return CUDA_SUCCESS;
   }
   const auto found = process_.allocations.find(static_cast<std::uintptr_t>(pointer));
-  refuse_if(found == process_.allocations.end() || found->second.host ||
+  refuse_if(found == process_.allocations.end() || (found->second.host && !found->second.pool) ||
                 (!found->second.memory && !found->second.of_graph),
             CUDA_ERROR_INVALID_VALUE);
-  refuse_if(found->second.managed, CUDA_ERROR_NOT_SUPPORTED);
+  refuse_if(found->second.managed && !found->second.pool, CUDA_ERROR_NOT_SUPPORTED);
   auto freed = std::make_shared<Allocation>(std::move(found->second));
   process_.allocations.erase(found);
   if (freed->pool && !freed->of_graph) freed->pool->used -= freed->bytes;
@@ -290,15 +349,44 @@ CUresult Api::cuMemFreeAsync(CUdeviceptr pointer, CUstream handle) {
   return CUDA_SUCCESS;
 }
 
+namespace {
+
+bool is_of_host(const CUmemLocation& where) {
+  return where.type == place::host || (where.type == place::host_numa && where.id == 0);
+}
+
+} // namespace
+
 CUresult Api::cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPool handle, CUmemLocation* place) {
   unsafe_call();
   refuse_if(flags == nullptr || place == nullptr, CUDA_ERROR_INVALID_VALUE);
   const auto asked = pool(handle);
-  refuse_if(place->type != CU_MEM_LOCATION_TYPE_DEVICE || place->id < 0 ||
-                place->id >= computer_.options.devices,
+  const bool by_host = asked->device < 0 && is_of_host(*place);
+  refuse_if(!by_host && (place->type != CU_MEM_LOCATION_TYPE_DEVICE || place->id < 0 ||
+                         place->id >= computer_.options.devices),
             CUDA_ERROR_INVALID_VALUE);
-  *flags = place->id == asked->device ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+  const bool access = by_host             ? asked->device == MemoryPool::of_the_host || asked->host_has_access
+                      : asked->device < 0 ? (asked->devices_with_access >> place->id & 1) != 0
+                                          : place->id == asked->device;
+  *flags = access ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
   return CUDA_SUCCESS;
+}
+
+/// The host always has access to a pool of its own memory. Not measured: pools.access
+void Api::set_access(MemoryPool& changed, const CUmemAccessDesc& wish) {
+  refuse_if(wish.flags == CU_MEM_ACCESS_FLAGS_PROT_READ, CUDA_ERROR_NOT_SUPPORTED);
+  if (wish.flags != CU_MEM_ACCESS_FLAGS_PROT_NONE && wish.flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+    not_modelled("unknown flags of access to a memory pool");
+  const bool access = wish.flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  if (is_of_host(wish.location)) {
+    refuse_if(changed.device == MemoryPool::of_the_host && !access, CUDA_ERROR_NOT_SUPPORTED);
+    changed.host_has_access = access;
+    return;
+  }
+  refuse_if(wish.location.type != CU_MEM_LOCATION_TYPE_DEVICE, CUDA_ERROR_INVALID_VALUE);
+  const unsigned bit = 1u << device(wish.location.id);
+  changed.devices_with_access =
+      access ? changed.devices_with_access | bit : changed.devices_with_access & ~bit;
 }
 
 /// A pool of a device is always accessible to it.
@@ -307,6 +395,10 @@ CUresult Api::cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAccessDesc* wis
   const auto changed = pool(handle);
   refuse_if(wishes == nullptr && count != 0, CUDA_ERROR_INVALID_VALUE);
   for (std::size_t i = 0; i < count; ++i) {
+    if (changed->device < 0) {
+      set_access(*changed, wishes[i]);
+      continue;
+    }
     if (wishes[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE)
       not_modelled("access of the host to a memory pool");
     const bool own = device(wishes[i].location.id) == changed->device;
@@ -323,39 +415,38 @@ CUresult Api::cuMemPoolExportToShareableHandle(void*, CUmemoryPool handle, CUmem
 }
 
 #if CUDA_VERSION >= 13000
-Process::Pools& Api::pools_of(const CUmemLocation* place) {
-  refuse_if(place == nullptr, CUDA_ERROR_INVALID_VALUE);
-  if (place->type != CU_MEM_LOCATION_TYPE_DEVICE) not_modelled("a memory pool of the host by its place");
-  refuse_if(place->id < 0 || place->id >= computer_.options.devices, CUDA_ERROR_INVALID_VALUE);
-  return pools_of(place->id);
+/// Managed pools may have no place, which pinned ones must have.
+Process::Pools& Api::pools_of(const CUmemLocation* where, CUmemAllocationType type) {
+  refuse_if(where == nullptr, CUDA_ERROR_INVALID_VALUE);
+  refuse_if(where->type < place::none || where->type > place::host_numa, CUDA_ERROR_NOT_SUPPORTED);
+  refuse_if(type != CU_MEM_ALLOCATION_TYPE_PINNED && type != place::managed, CUDA_ERROR_INVALID_VALUE);
+  const bool nowhere = where->type == place::none && type == place::managed;
+  refuse_if(!nowhere && !is_place(*where, computer_.options.devices), CUDA_ERROR_INVALID_VALUE);
+  if (type == CU_MEM_ALLOCATION_TYPE_PINNED && where->type == CU_MEM_LOCATION_TYPE_DEVICE)
+    return pools_of(where->id);
+  return pools_of(pool_kind(type, *where));
 }
 
 CUresult Api::cuMemGetDefaultMemPool(CUmemoryPool* out, CUmemLocation* place, CUmemAllocationType type) {
   refuse_if(out == nullptr, CUDA_ERROR_INVALID_VALUE);
-  Process::Pools& pools = pools_of(place);
-  if (type != CU_MEM_ALLOCATION_TYPE_PINNED && type != CU_MEM_ALLOCATION_TYPE_MANAGED)
-    not_modelled("a memory pool of another type");
-  if (!pools.managed) {
-    pools.managed = new_pool(MemoryPool::managed);
-    pools.managed->is_default = true;
-  }
-  *out = as<CUmemoryPool>(type == CU_MEM_ALLOCATION_TYPE_PINNED ? *pools.standard : *pools.managed);
+  *out = as<CUmemoryPool>(*pools_of(place, type).standard);
   return CUDA_SUCCESS;
 }
 
 CUresult Api::cuMemGetMemPool(CUmemoryPool* out, CUmemLocation* place, CUmemAllocationType type) {
   refuse_if(out == nullptr, CUDA_ERROR_INVALID_VALUE);
-  Process::Pools& pools = pools_of(place);
-  if (type != CU_MEM_ALLOCATION_TYPE_PINNED) not_modelled("the current pool of managed memory");
-  *out = as<CUmemoryPool>(*pools.current);
+  *out = as<CUmemoryPool>(*pools_of(place, type).current);
   return CUDA_SUCCESS;
 }
 
 CUresult Api::cuMemSetMemPool(CUmemLocation* place, CUmemAllocationType type, CUmemoryPool handle) {
   unsafe_call();
-  Process::Pools& pools = pools_of(place);
-  if (type != CU_MEM_ALLOCATION_TYPE_PINNED) not_modelled("another pool of managed memory");
-  pools.current = pool(handle);
+  refuse_if(place == nullptr, CUDA_ERROR_INVALID_VALUE);
+  const auto chosen = pool(handle); // a device looks at it before the place
+  Process::Pools& pools = pools_of(place, type);
+  const bool same = pools.standard->device < 0 ? chosen->kind == pools.standard->kind : chosen->device >= 0;
+  if (!same) not_modelled("a pool of another kind as the current one");
+  pools.current = chosen;
   return CUDA_SUCCESS;
 }
 #endif

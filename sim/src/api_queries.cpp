@@ -288,7 +288,7 @@ bool Api::pointer_attribute(void* data, CUpointer_attribute attribute, const All
     put(data, known ? of->device() : -2);
     return known;
   case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-    put(data, known ? CUdeviceptr{of->address} : CUdeviceptr{0});
+    put(data, known && !of->of_host_pool() ? CUdeviceptr{of->address} : CUdeviceptr{0});
     return known;
   case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
     if (known) {
@@ -316,11 +316,13 @@ bool Api::pointer_attribute(void* data, CUpointer_attribute attribute, const All
     put(data, !known || !of->pool ? nullptr : as<CUmemoryPool>(*of->pool));
     return known;
   case CU_POINTER_ATTRIBUTE_MAPPING_SIZE: {
+    if (known && of->pool && of->pool->device < 0) not_modelled("the mapping of memory of this pool");
     const std::size_t piece = !known || !of->memory ? 1 : of->pool ? 16 * page : page;
     if (known) put(data, rounded(of->bytes, piece));
     return known;
   }
   case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR: // of pinned memory, somewhere before it
+    if (known && of->pool && of->pool->device < 0) not_modelled("the mapping of memory of this pool");
     if (known) put(data, CUdeviceptr{of->host && of->memory ? of->address & ~(page - 1) : of->address});
     return known;
   case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:

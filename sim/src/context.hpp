@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include "core_dumps.hpp"
 #include "object.hpp"
 #include "operation.hpp"
 
@@ -22,6 +23,7 @@ struct Context : Object {
   unsigned flags = 0;
   std::map<int, std::size_t> limits; ///< that were set
   CUfunc_cache cache = CU_FUNC_CACHE_PREFER_NONE;
+  CoreDumpSettings core_dumps;
   unsigned long long id = 0;
   bool active = true;
   bool detached = false; ///< ended by cuCtxDetach

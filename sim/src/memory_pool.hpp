@@ -3,6 +3,7 @@
 
 #include "object.hpp"
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -16,14 +17,27 @@ inline constexpr std::size_t granule = 512;
 inline constexpr std::size_t chunk = 32 << 20; ///< what they take from the device at a time
 inline std::size_t rounded(std::size_t bytes, std::size_t to) { return (bytes + to - 1) / to * to; }
 
+/// What a pool that is not of a device has, and where. A place without a number has 0.
+struct PoolKind {
+  CUmemAllocationType type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  CUmemLocationType place = CU_MEM_LOCATION_TYPE_DEVICE;
+  int number = 0;
+
+  auto operator<=>(const PoolKind&) const = default;
+};
+
 /// Memory that streams allocate and free. A freed block is kept for the next allocation of its size while the
 /// pool holds no more than the threshold.
 struct MemoryPool : Object {
   static constexpr int of_the_host = -1, managed = -2;
   int device = 0;
+  PoolKind kind;                    ///< if it is not of a device
+  unsigned devices_with_access = 0; ///< the same, one bit each
+  bool host_has_access = false;     ///< to managed memory
   bool exportable = false;
   bool is_default = false;
   int follow_events = 1, opportunistic = 1, internal_dependencies = 1;
+  std::uint64_t most_bytes = 0; ///< zero: no limit
   std::uint64_t threshold = 0;
   std::uint64_t used = 0, used_high = 0, reserved = 0, reserved_high = 0;
   std::multimap<std::size_t, std::unique_ptr<std::byte[]>> idle; ///< freed blocks, by size

@@ -2,6 +2,8 @@
 #pragma once
 
 #include "context.hpp"
+#include "managed_ranges.hpp"
+#include "memory_pool.hpp"
 #include "virtual_memory.hpp"
 
 #include <cstddef>
@@ -27,9 +29,9 @@ struct Allocation {
   std::size_t bytes = 0;
   bool host = false;
   bool managed = false;
-  bool prefers_host = false; ///< as cuMemAdvise was told about managed memory
-  int synchronous = 0;       ///< as cuPointerSetAttribute set it; every such call is synchronous anyway
-  bool variable = false;     ///< of a module
+  ManagedRanges ranges;  ///< of managed memory
+  int synchronous = 0;   ///< as cuPointerSetAttribute set it; every such call is synchronous anyway
+  bool variable = false; ///< of a module
   unsigned flags = 0;
   Birthplace home;
   std::unique_ptr<std::byte[]> memory;   ///< null for memory of the program that is registered
@@ -38,6 +40,7 @@ struct Allocation {
   std::optional<Mapping> mapping;        ///< of virtual memory, which has no context
   unsigned long long number = 0;
 
+  bool of_host_pool() const { return host && pool; }
   int device() const { return mapping ? mapping->memory->properties.location.id : home.context->device; }
 };
 
@@ -61,6 +64,7 @@ struct Process {
   std::vector<FailingCall> failing; ///< what a control call has chosen, oldest first
   bool unusual = false;             ///< deinitialized, or there are failing calls: one check for each call
   bool forked = false;              ///< true in a child of the OS process that initialized it
+  CoreDumpSettings core_dumps;
   CUresult fault = CUDA_SUCCESS;
   bool fault_delivered = false;
   Time fault_noticed = never; ///< when the driver notices the fault by itself
@@ -79,9 +83,10 @@ struct Process {
   std::map<std::uintptr_t, std::weak_ptr<GraphMemory>> graph_memory; ///< of all allocation nodes, by address
   std::set<std::shared_ptr<GraphMemory>> mapped_graph_memory;        ///< since a launch, until it is trimmed
   struct Pools {
-    std::shared_ptr<MemoryPool> standard, current, managed, of_graphs;
+    std::shared_ptr<MemoryPool> standard, current, of_graphs;
   };
   std::map<int, Pools> pools;                            ///< by device
+  std::map<PoolKind, Pools> other_pools;                 ///< those that are not of a device
   std::vector<std::shared_ptr<MemoryPool>> memory_pools; ///< all of them
   std::vector<std::shared_ptr<const void>> dropped;      ///< given back, but perhaps used by pending work
 

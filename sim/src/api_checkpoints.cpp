@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT
+// Checkpoints of processes, as far as a driver refuses them. None is made.
+
+#include "api.hpp"
+
+#if CUDA_VERSION >= 12080
+#include <cerrno>
+#include <csignal>
+#include <fstream>
+#include <string>
+#include <unistd.h>
+
+namespace cuevent::sim {
+
+namespace {
+
+bool exists(int pid) { return pid > 0 && (kill(pid, 0) == 0 || errno == EPERM); }
+
+/// Whether the process has loaded a driver. If nobody may know, it is taken to have one.
+bool may_use_a_driver(int pid) {
+  std::ifstream maps("/proc/" + std::to_string(pid) + "/maps");
+  bool readable = false;
+  for (std::string line; std::getline(maps, line); readable = true)
+    if (line.find("libcuda.so") != std::string::npos) return true;
+  return !readable;
+}
+
+/// Refuses what a device refuses about a process. What other processes with a driver do is not known here.
+void check_process(int pid) {
+  refuse_if(!exists(pid), CUDA_ERROR_OPERATING_SYSTEM);
+  if (pid == getpid()) return;
+  refuse_if(!may_use_a_driver(pid), CUDA_ERROR_NOT_INITIALIZED);
+  not_modelled("a checkpoint of another process");
+}
+
+} // namespace
+
+CUresult Api::cuCheckpointProcessGetState(int pid, CUprocessState* state) {
+  refuse_if(state == nullptr, CUDA_ERROR_INVALID_VALUE);
+  check_process(pid);
+  *state = CU_PROCESS_STATE_RUNNING;
+  return CUDA_SUCCESS;
+}
+
+/// Which thread it is was not measured: checkpoints.self
+CUresult Api::cuCheckpointProcessGetRestoreThreadId(int pid, int* thread) {
+  refuse_if(thread == nullptr, CUDA_ERROR_INVALID_VALUE);
+  check_process(pid);
+  *thread = getpid(); // the first thread
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuCheckpointProcessLock(int pid, CUcheckpointLockArgs*) {
+  check_process(pid);
+  not_modelled("a process that locks itself");
+}
+
+CUresult Api::cuCheckpointProcessCheckpoint(int pid, CUcheckpointCheckpointArgs*) {
+  check_process(pid);
+  not_modelled("a checkpoint of the process itself");
+}
+
+CUresult Api::cuCheckpointProcessRestore(int pid, CUcheckpointRestoreArgs*) {
+  check_process(pid);
+  not_modelled("a process that restores itself");
+}
+
+CUresult Api::cuCheckpointProcessUnlock(int pid, CUcheckpointUnlockArgs*) {
+  check_process(pid);
+  not_modelled("a process that unlocks itself");
+}
+
+} // namespace cuevent::sim
+#endif

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: MIT
+// Pools of the host and of managed memory, and what a pool may be.
+#include "death.hpp"
+#include "fixture.hpp"
+
+namespace sim = cuevent::sim;
+
+#if CUDA_VERSION >= 13000
+
+namespace {
+
+struct Pools : Fixture {
+#define FIND(name, version) cu.find<PFN_##name##_v##version>(#name, version)
+  explicit Pools(const sim::Options& options = {})
+      : Fixture(options), create_pool(FIND(cuMemPoolCreate, 11020)),
+        destroy_pool(FIND(cuMemPoolDestroy, 11020)), get_access(FIND(cuMemPoolGetAccess, 11020)),
+        set_access(FIND(cuMemPoolSetAccess, 11020)), allocate(FIND(cuMemAllocFromPoolAsync, 11020)),
+        free_async(FIND(cuMemFreeAsync, 11020)), standard(FIND(cuMemGetDefaultMemPool, 13000)),
+        current(FIND(cuMemGetMemPool, 13000)), choose(FIND(cuMemSetMemPool, 13000)),
+        choose_for_device(FIND(cuDeviceSetMemPool, 11020)), fill(FIND(cuMemsetD8, 3020)),
+        to_host(FIND(cuMemcpyDtoH, 3020)), free_host(FIND(cuMemFreeHost, 2000)),
+        attribute(FIND(cuPointerGetAttribute, 4000)) {}
+#undef FIND
+
+  CUmemoryPool pool(const CUmemPoolProps& properties) {
+    CUmemoryPool made = nullptr;
+    OK(create_pool(&made, &properties));
+    return made;
+  }
+  CUresult set(CUmemoryPool of, CUmemLocationType type, CUmemAccess_flags flags) {
+    const CUmemAccessDesc wish = {{type, 0}, flags};
+    return set_access(of, &wish, 1);
+  }
+  CUmemAccess_flags access(CUmemoryPool of, CUmemLocationType type) {
+    CUmemLocation place = {type, 0};
+    auto flags = CU_MEM_ACCESS_FLAGS_PROT_READ;
+    OK(get_access(&flags, of, &place));
+    return flags;
+  }
+
+  PFN_cuMemPoolCreate_v11020 create_pool;
+  PFN_cuMemPoolDestroy_v11020 destroy_pool;
+  PFN_cuMemPoolGetAccess_v11020 get_access;
+  PFN_cuMemPoolSetAccess_v11020 set_access;
+  PFN_cuMemAllocFromPoolAsync_v11020 allocate;
+  PFN_cuMemFreeAsync_v11020 free_async;
+  PFN_cuMemGetDefaultMemPool_v13000 standard;
+  PFN_cuMemGetMemPool_v13000 current;
+  PFN_cuMemSetMemPool_v13000 choose;
+  PFN_cuDeviceSetMemPool_v11020 choose_for_device;
+  PFN_cuMemsetD8_v3020 fill;
+  PFN_cuMemcpyDtoH_v3020 to_host;
+  PFN_cuMemFreeHost_v2000 free_host;
+  PFN_cuPointerGetAttribute_v4000 attribute;
+};
+
+CUmemPoolProps properties(CUmemAllocationType type, CUmemLocationType place) {
+  CUmemPoolProps made{};
+  made.allocType = type;
+  made.location = {place, 0};
+  return made;
+}
+
+const CUmemPoolProps on_host = properties(CU_MEM_ALLOCATION_TYPE_PINNED, CU_MEM_LOCATION_TYPE_HOST);
+const CUmemPoolProps managed = properties(CU_MEM_ALLOCATION_TYPE_MANAGED, CU_MEM_LOCATION_TYPE_DEVICE);
+const CUmemPoolProps on_device = properties(CU_MEM_ALLOCATION_TYPE_PINNED, CU_MEM_LOCATION_TYPE_DEVICE);
+
+} // namespace
+
+TEST_CASE("a pool of managed memory has neither a usage nor a largest size, and no pool has reserved bytes") {
+  Pools f;
+  CUmemoryPool made = nullptr;
+  for (CUmemPoolProps wish : {on_host, managed, on_device}) {
+    const bool is_managed = wish.allocType == CU_MEM_ALLOCATION_TYPE_MANAGED;
+    const CUresult expected = is_managed ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+    wish.usage = 2;
+    CHECK(f.create_pool(&made, &wish) == expected);
+    wish.usage = 0;
+    wish.maxSize = std::size_t{1} << 40;
+    CHECK(f.create_pool(&made, &wish) == expected);
+    wish.maxSize = 0;
+    wish.reserved[5] = 1;
+    CHECK(f.create_pool(&made, &wish) == CUDA_ERROR_INVALID_VALUE);
+  }
+  CUmemPoolProps wish = on_device;
+  wish.maxSize = ~std::size_t{0};
+  CHECK(f.create_pool(&made, &wish) == CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+TEST_CASE("an allocation beyond the largest size of a pool is not modelled") {
+  const Death death = death_of([] {
+    Pools f;
+    CUmemPoolProps wish = on_device;
+    wish.maxSize = 1000;
+    const CUmemoryPool pool = f.pool(wish);
+    CUdeviceptr pointer = 0;
+    if (f.allocate(&pointer, 1000, pool, f.stream) == CUDA_SUCCESS) f.allocate(&pointer, 1, pool, f.stream);
+  });
+  CHECK(death.aborted);
+  CHECK(death.says("an allocation beyond the maximal size of a memory pool"));
+}
+
+TEST_CASE("memory of a pool of the host is memory of the host, which the device can be given access to") {
+  Pools f;
+  const CUmemoryPool pool = f.pool(on_host);
+  CHECK(f.access(pool, CU_MEM_LOCATION_TYPE_DEVICE) == CU_MEM_ACCESS_FLAGS_PROT_NONE);
+  CHECK(f.access(pool, CU_MEM_LOCATION_TYPE_HOST) == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+  CHECK(f.set(pool, CU_MEM_LOCATION_TYPE_HOST, CU_MEM_ACCESS_FLAGS_PROT_NONE) == CUDA_ERROR_NOT_SUPPORTED);
+  CHECK(f.set(pool, CU_MEM_LOCATION_TYPE_DEVICE, CU_MEM_ACCESS_FLAGS_PROT_READ) == CUDA_ERROR_NOT_SUPPORTED);
+  CHECK(f.set(pool, CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT, CU_MEM_ACCESS_FLAGS_PROT_READWRITE) ==
+        CUDA_ERROR_INVALID_VALUE);
+  OK(f.set(pool, CU_MEM_LOCATION_TYPE_DEVICE, CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
+  CHECK(f.access(pool, CU_MEM_LOCATION_TYPE_DEVICE) == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+  CUdeviceptr pointer = 0;
+  OK(f.allocate(&pointer, 1000, pool, f.stream));
+  unsigned type = 0;
+  OK(f.attribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, pointer));
+  CHECK(type == CU_MEMORYTYPE_HOST);
+  OK(f.fill(pointer, 7, 1000));
+  CHECK(*reinterpret_cast<const char*>(pointer) == 7);
+  char byte = 0;
+  CHECK(f.to_host(&byte, pointer, 1) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(f.free_host(reinterpret_cast<void*>(pointer)) == CUDA_ERROR_INVALID_VALUE);
+  OK(f.free_async(pointer, f.stream));
+}
+
+TEST_CASE("a pool of the host allocates in no capture, which goes on") {
+  Pools f;
+  const CUmemoryPool pool = f.pool(on_host);
+  const CUmemoryPool nowhere = f.pool(properties(CU_MEM_ALLOCATION_TYPE_MANAGED, CU_MEM_LOCATION_TYPE_NONE));
+  CUdeviceptr pointer = 0;
+  OK(f.cu.begin_capture(f.stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+  CHECK(f.allocate(&pointer, 64, pool, f.stream) == CUDA_ERROR_NOT_SUPPORTED);
+  CHECK(f.allocate(&pointer, 64, nowhere, f.stream) == CUDA_ERROR_INVALID_VALUE);
+  CUgraph graph = nullptr;
+  OK(f.cu.end_capture(f.stream, &graph));
+}
+
+TEST_CASE("a device without access to a pool of the host does not use its memory") {
+  const Death death = death_of([] {
+    Pools f;
+    CUdeviceptr pointer = 0;
+    f.allocate(&pointer, 64, f.pool(on_host), f.stream);
+    f.fill(pointer, 7, 64);
+  });
+  CHECK(death.aborted);
+  CHECK(death.says("a pool of the host that no device may access"));
+}
+
+TEST_CASE("each place has a pool for each type of memory") {
+  Pools f;
+  const auto type = CU_MEM_ALLOCATION_TYPE_MANAGED;
+  CUmemLocation place = managed.location;
+  CUmemoryPool of_device = nullptr, found = nullptr;
+  OK(f.standard(&of_device, &place, type));
+  const CUmemoryPool pool = f.pool(managed);
+  OK(f.choose(&place, type, pool));
+  OK(f.current(&found, &place, type));
+  CHECK(found == pool);
+  OK(f.standard(&found, &place, type));
+  CHECK(found == of_device);
+  CHECK(f.destroy_pool(of_device) == CUDA_ERROR_INVALID_VALUE);
+  OK(f.destroy_pool(pool));
+  OK(f.current(&found, &place, type));
+  CHECK(found == of_device);
+
+  CUmemLocation nowhere = {CU_MEM_LOCATION_TYPE_NONE, 0};
+  OK(f.standard(&found, &nowhere, type));
+  CHECK(found != of_device);
+  CHECK(f.standard(&found, &nowhere, CU_MEM_ALLOCATION_TYPE_PINNED) == CUDA_ERROR_INVALID_VALUE);
+  CUmemLocation of_thread = {CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT, 0};
+  CHECK(f.standard(&found, &of_thread, type) == CUDA_ERROR_NOT_SUPPORTED);
+  CHECK(f.choose(&of_thread, type, nullptr) == CUDA_ERROR_INVALID_VALUE);
+
+  CHECK(f.choose_for_device(0, f.pool(on_host)) == CUDA_ERROR_INVALID_VALUE);
+  const CUmemoryPool chosen = f.pool(managed);
+  OK(f.choose_for_device(0, chosen));
+  OK(f.current(&found, &place, type));
+  CHECK(found == chosen);
+  OK(f.current(&found, &place, CU_MEM_ALLOCATION_TYPE_PINNED));
+  CHECK(found != chosen);
+}
+
+TEST_CASE("memory of a managed pool can be prefetched, and takes no advice about reading") {
+  Pools f;
+  const auto advise = f.cu.find<PFN_cuMemAdvise_v12020>("cuMemAdvise", 12020);
+  const auto prefetch = f.cu.find<PFN_cuMemPrefetchAsync_v12020>("cuMemPrefetchAsync", 12020);
+  CUdeviceptr pointer = 0;
+  OK(f.allocate(&pointer, 1000, f.pool(managed), f.stream));
+  CHECK(advise(pointer, 1000, CU_MEM_ADVISE_SET_READ_MOSTLY, managed.location) == CUDA_ERROR_NOT_SUPPORTED);
+  OK(prefetch(pointer, 1000, managed.location, 0, f.stream));
+  OK(f.fill(pointer, 7, 1000));
+  char byte = 0;
+  OK(f.to_host(&byte, pointer, 1));
+  CHECK(byte == 7);
+  OK(f.free_async(pointer, f.stream));
+}
+
+#endif

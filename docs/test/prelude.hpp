@@ -10,6 +10,7 @@
 #include <cuevent/event_pools.hpp>
 #include <cuevent/explain.hpp>
 #include <cuevent/flight_recorder.hpp>
+#include <cuevent/measure.hpp>
 #include <cuevent/retired_events.hpp>
 #include <cuevent/sim.hpp>
 #include <cuevent/stage_timer.hpp>

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+#include "timing/context_hold.hpp"
+
+#include "core/on_stream.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <memory>
+#include <new>
+#include <pthread.h>
+
+namespace cuevent { inline namespace CUEVENT_ABI {
+
+ContextHold::~ContextHold() {
+  end();
+  stop_.store(true);
+  if (watchdog_.joinable()) watchdog_.join();
+  if (address_ != 0) {
+    const CUresult lost = context_.status();
+    const CUresult result =
+        lost == CUDA_SUCCESS ? context_.driver().table().cuMemHostUnregister_v4000(page_) : lost;
+    report_end(result, "cuMemHostUnregister");
+    if (result != CUDA_SUCCESS) return; // the device may still read the page
+  }
+  delete page_;
+}
+
+Status ContextHold::create(const Context& context, CUstream measured, bool whole,
+                           std::chrono::nanoseconds limit) {
+  context_ = context;
+  measured_ = measured;
+  whole_ = whole;
+  limit_ = limit;
+  if (const CUresult result = stream_.create(context); result != CUDA_SUCCESS)
+    return {result, "cuStreamCreate"};
+  if (const CUresult result = DriverEvent::try_create(let_go_, context); result != CUDA_SUCCESS)
+    return {result, "cuEventCreate"};
+  if (const Status status = make_page(); !status) return status;
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before); // the program's signal handlers run on its own threads
+  const std::unique_ptr<const sigset_t, void (*)(const sigset_t*)> restored(
+      &before, [](const sigset_t* mask) { pthread_sigmask(SIG_SETMASK, mask, nullptr); });
+  watchdog_ = std::thread([this] { run(); });
+  return {};
+}
+
+Status ContextHold::make_page() noexcept {
+  page_ = new (std::nothrow) Page;
+  if (page_ == nullptr) return {CUDA_ERROR_OUT_OF_MEMORY, "operator new"};
+  const DriverTable& table = context_.driver().table();
+  CUresult result = table.cuMemHostRegister_v6050(page_, sizeof *page_, CU_MEMHOSTREGISTER_DEVICEMAP);
+  if (result != CUDA_SUCCESS) return {result, "cuMemHostRegister"};
+  result = table.cuMemHostGetDevicePointer_v3020(&address_, page_, 0);
+  if (result == CUDA_SUCCESS) return {};
+  address_ = 0;
+  report_end(table.cuMemHostUnregister_v4000(page_), "cuMemHostUnregister");
+  return {result, "cuMemHostGetDevicePointer"};
+}
+
+Status ContextHold::begin() noexcept {
+  const unsigned held = number_.load() + 1;
+  begun_.store(std::chrono::steady_clock::now());
+  number_.store(held);
+  const DriverTable& table = context_.driver().table();
+  CUresult result =
+      table.cuStreamWaitValue32_v11070(stream_.handle(), address_, held + 1, CU_STREAM_WAIT_VALUE_GEQ);
+  if (result != CUDA_SUCCESS) return {result, "cuStreamWaitValue32"};
+  result = let_go_.try_record(stream_.handle());
+  if (result != CUDA_SUCCESS) return {result, "cuEventRecord"};
+  if (whole_) return {let_go_.try_wait_context(context_), "cuCtxWaitEvent"};
+  result = let_go_.try_wait(CU_STREAM_LEGACY);
+  if (result == CUDA_SUCCESS) result = let_go_.try_wait(measured_);
+  return {result, "cuStreamWaitEvent"};
+}
+
+bool ContextHold::end() noexcept { return let_go(number_.load()); }
+
+/// Returns whether this call has ended the hold.
+bool ContextHold::let_go(unsigned held) noexcept {
+  if (held % 2 == 0 || !number_.compare_exchange_strong(held, held + 1)) return false;
+  __atomic_store_n(&page_->passed, held + 1, __ATOMIC_RELEASE);
+  return true;
+}
+
+void ContextHold::run() noexcept {
+  using namespace std::chrono_literals;
+  const std::chrono::nanoseconds period = std::clamp<std::chrono::nanoseconds>(limit_ / 8, 1ms, 5ms);
+  while (!stop_.load()) {
+    std::this_thread::sleep_for(period);
+    const unsigned held = number_.load();
+    if (held % 2 != 0 && std::chrono::steady_clock::now() - begun_.load() >= limit_) let_go(held);
+  }
+}
+
+}} // namespace cuevent::CUEVENT_ABI

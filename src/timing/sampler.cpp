@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: MIT
+#include "timing/sampler.hpp"
+
+#include "core/on_stream.hpp"
+#include "timing/sample_statistics.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <vector>
+
+namespace cuevent { inline namespace CUEVENT_ABI {
+
+namespace {
+
+Status synchronize(const DriverEvent& event) noexcept {
+  return {event.try_synchronize(), "cuEventSynchronize"};
+}
+
+} // namespace
+
+Status Sampler::create(const Context& context, CUstream stream, std::chrono::nanoseconds hold_limit) {
+  context_ = context;
+  stream_ = stream;
+  for (DriverEvent* const event : {&before_, &start_, &end_, &after_, &alone_, &all_})
+    if (const CUresult result = DriverEvent::try_create(*event, context, EventFlags::timing);
+        result != CUDA_SUCCESS)
+      return {result, "cuEventCreate"};
+  const CUresult result = all_.try_record_context(context);
+  if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_SUPPORTED) return {result, "cuCtxRecordEvent"};
+  whole_ = result == CUDA_SUCCESS;
+  return hold_.create(context, stream, whole_, hold_limit);
+}
+
+Status Sampler::record(DriverEvent& event, CUstream stream) noexcept {
+  return {event.try_record(stream), "cuEventRecord"};
+}
+
+/// Without cuCtxRecordEvent, the legacy default stream comes after all streams that synchronize with it.
+Status Sampler::record_all(DriverEvent& event) noexcept {
+  if (whole_) return {event.try_record_context(context_), "cuCtxRecordEvent"};
+  return record(event, CU_STREAM_LEGACY);
+}
+
+Status Sampler::elapsed(const DriverEvent& from, const DriverEvent& to, DeviceTime& time) noexcept {
+  DriverEvent::Milliseconds between;
+  const CUresult result = from.try_elapsed_time(between, to);
+  if (result != CUDA_SUCCESS) return {result, "cuEventElapsedTime"};
+  time = DeviceTime(1e6 * static_cast<double>(between.count()));
+  resolution_ = std::gcd(resolution_, std::llround(time.count()));
+  return {};
+}
+
+Status Sampler::submit(const MeasuredWork& work) {
+  Status status = record_all(before_);
+  if (status) status = record(start_, stream_);
+  if (status) status = {work.submit(stream_), "the measured work"};
+  const long long begun = context_.driver().table().clock_now();
+  if (status) status = record(end_, stream_);
+  if (status) status = record_all(after_);
+  asking_ = host_time_since(begun);
+  return status;
+}
+
+Status Sampler::take(const MeasuredWork& work, bool hold, MeasuredSample& out, bool& in_time) {
+  struct LetGo { // also if the work throws
+    ContextHold& hold;
+    ~LetGo() { hold.end(); }
+  };
+  Status status;
+  in_time = true;
+  if (hold) {
+    const LetGo let_go{hold_};
+    status = hold_.begin();
+    if (status) status = submit(work);
+    in_time = hold_.end();
+  } else {
+    status = submit(work);
+  }
+  if (status) status = synchronize(end_);
+  if (status) status = synchronize(after_);
+  if (status) status = synchronize(before_);
+  if (status) status = elapsed(start_, end_, out.time);
+  if (status) status = elapsed(start_, before_, out.lead);
+  if (status) status = elapsed(end_, after_, out.tail);
+  out.held = hold && in_time;
+  // Without the hold, the stream can end before the host records the second event.
+  out.escaped = out.tail > margin_ + (out.held ? DeviceTime{} : asking_);
+  out.preceded = out.lead > margin_;
+  return status;
+}
+
+DeviceTime Sampler::host_time_since(long long begun) const noexcept {
+  return DeviceTime(static_cast<double>(context_.driver().table().clock_now() - begun));
+}
+
+Status Sampler::settle(bool& ran) noexcept {
+  // An idle context ends the second event soon after the host has submitted it. The host's time between the
+  // two records is not evidence, because the host may have been busy with something else.
+  const long long begun = context_.driver().table().clock_now();
+  Status status = record(alone_, hold_.stream());
+  if (status) status = record_all(all_);
+  const DeviceTime submitting = host_time_since(begun);
+  if (status) status = synchronize(all_);
+  if (status) status = synchronize(alone_);
+  DeviceTime between{};
+  if (status) status = elapsed(alone_, all_, between);
+  ran = status && between > submitting + margin_;
+  return status;
+}
+
+Status Sampler::calibrate() {
+  constexpr int discarded = 4, rounds = 20; // the first ones meet cold caches
+  constexpr DeviceTime least_margin(1000);
+  const auto nothing = [] {};
+  const MeasuredWork work(nothing);
+  std::vector<double> times;
+  DeviceTime farthest{};
+  bool ran = false;
+  Status status = settle(ran);
+  for (int i = 0; status && i < discarded + rounds; ++i) {
+    MeasuredSample sample;
+    bool in_time = true;
+    status = take(work, true, sample, in_time);
+    if (!status || i < discarded) continue;
+    times.push_back(sample.time.count());
+    farthest = std::max({farthest, sample.lead, sample.tail});
+  }
+  if (!status) return status;
+  empty_pair_ = DeviceTime(median_interval(times).median);
+  margin_ = std::max(2 * farthest, least_margin);
+  return status;
+}
+
+}} // namespace cuevent::CUEVENT_ABI

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: MIT
+// Measurements: what is proved, and what each way to escape the time does.
+#include "gate.hpp"
+#include "stage_fixture.hpp"
+#include "stream.hpp"
+#include "thrown.hpp"
+
+#include "timing/sampler.hpp"
+
+#include <cuevent/capture.hpp>
+#include <cuevent/measure.hpp>
+#include <cuevent/text.hpp>
+
+#include <catch2/matchers/catch_matchers_floating_point.hpp>
+
+#include <thread>
+
+using namespace cuevent;
+using namespace test;
+using Catch::Matchers::WithinRel;
+
+namespace {
+
+constexpr int first_version = 12050; // of cuCtxRecordEvent and cuCtxWaitEvent
+
+/// Few samples, because the calls of each test are also made to fail in turn.
+MeasureOptions few() {
+  MeasureOptions options;
+  options.least_samples = options.most_samples = 3;
+  options.precision = 0.9;
+  return options;
+}
+
+class MeasureFixture : public StageFixture {
+protected:
+  /// Some 30 pieces of work, so that what escapes is longer than any margin.
+  void long_work(CUstream on) const {
+    for (int i = 0; i < 30; ++i)
+      work(on);
+  }
+
+  /// Work of the other stream that ends a while after it was submitted.
+  class LaterWork {
+  public:
+    explicit LaterWork(const MeasureFixture& of) : gate_(of.other) { of.long_work(of.other); }
+    LaterWork(const LaterWork&) = delete;
+    LaterWork& operator=(const LaterWork&) = delete;
+    ~LaterWork() { opener_.join(); }
+
+  private:
+    Gate gate_;
+    std::thread opener_{[this] {
+      std::this_thread::sleep_for(20ms);
+      gate_.open();
+    }};
+  };
+
+  const Stream stream{context}, other{context};
+};
+
+} // namespace
+
+TEST_CASE_METHOD(MeasureFixture, "the time of work on one stream is proved") {
+  const Measurement found = measure(
+      context, stream, [&](CUstream on) { long_work(on); }, few());
+  INFO(found.doubt());
+  CHECK(found.proved());
+  CHECK(found.doubt().empty());
+  CHECK(found.samples.size() == 3);
+  CHECK(found.warm_up >= 1);
+  for (const MeasuredSample& sample : found.samples) {
+    CHECK(sample.held);
+    CHECK(sample.time >= found.minimum);
+    CHECK(sample.time <= found.maximum);
+  }
+  CHECK(found.low <= found.median);
+  CHECK(found.median <= found.high);
+  CHECK(found.minimum <= found.first_quartile);
+  CHECK(found.third_quartile <= found.maximum);
+  CHECK(found.median >= 30 * least_time_of_work());
+  CHECK(found.empty_pair < found.median);
+  CHECK(test::context_stack().empty());
+}
+
+TEST_CASE_METHOD(MeasureFixture, "work of several streams is proved if the measured stream waits for all") {
+  DriverEvent forked(context), joined(context);
+  const auto fork = [&](CUstream on) {
+    forked.record(on);
+    forked.wait(other);
+    long_work(other);
+    work(on);
+    joined.record(other);
+    joined.wait(on);
+  };
+  const Measurement found = measure(context, stream, fork, few());
+  INFO(found.doubt());
+  CHECK(found.proved());
+  CHECK(found.median >= 30 * least_time_of_work());
+}
+
+TEST_CASE_METHOD(MeasureFixture, "work that escapes to another stream is found") {
+  test::need(first_version);
+  const auto decoy = [&](CUstream on) {
+    work(on);
+    long_work(other);
+  };
+  const auto in_a_thread = [&](CUstream on) {
+    work(on);
+    std::thread([&] { long_work(other); }).join();
+  };
+  const auto in_the_default_stream = [&](CUstream on) {
+    work(on);
+    long_work(CU_STREAM_LEGACY);
+  };
+  const auto in_the_stream_of_the_thread = [&](CUstream on) {
+    work(on);
+    long_work(CU_STREAM_PER_THREAD);
+  };
+  DriverEvent event(context);
+  const auto fork_without_a_join = [&](CUstream on) {
+    event.record(on);
+    event.wait(other);
+    long_work(other);
+    work(on);
+  };
+  const auto check = [&](auto&& work) {
+    const Measurement found = measure(context, stream, work, few());
+    CHECK_FALSE(found.proved());
+    CHECK(found.escaped == found.samples.size());
+    CHECK(found.samples.front().tail > found.margin);
+    CHECK_THAT(found.doubt(), ContainsSubstring("Work escaped: in 3 of 3 samples"));
+    CHECK_THAT(to_string(found), ContainsSubstring("not proved. Work escaped"));
+  };
+  check(decoy);
+  check(in_a_thread);
+  check(in_the_default_stream);
+  check(in_the_stream_of_the_thread);
+  check(fork_without_a_join);
+}
+
+TEST_CASE_METHOD(MeasureFixture, "on a driver of any age, work in a stream that blocks cannot escape") {
+  const Stream blocking(context, CU_STREAM_DEFAULT);
+  const auto decoy = [&](CUstream on) {
+    work(on);
+    long_work(blocking);
+  };
+  const Measurement found = measure(context, stream, decoy, few());
+  CHECK(found.escaped == found.samples.size());
+  const bool whole = driver.version() >= first_version;
+  CHECK(found.scope == (whole ? MeasuredScope::context : MeasuredScope::blocking_streams));
+}
+
+TEST_CASE_METHOD(MeasureFixture, "work that waits for the device is measured without the hold") {
+  MeasureOptions options = few();
+  options.hold_limit = 5ms;
+  DriverEvent event(context);
+  const auto waits = [&](CUstream on) {
+    work(on);
+    event.record(on);
+    event.synchronize();
+  };
+  const Measurement found = measure(context, stream, waits, options);
+  CHECK_FALSE(found.proved());
+  CHECK(found.unheld == found.samples.size());
+  CHECK(found.escaped == 0);
+  CHECK_FALSE(found.samples.front().held);
+  CHECK_THAT(found.doubt(), ContainsSubstring("the device may have waited for the host"));
+}
+
+TEST_CASE_METHOD(MeasureFixture, "an exception of the work lets the context go") {
+  struct Failed {};
+  const auto fails = [&](CUstream on) {
+    work(on);
+    throw Failed();
+  };
+  CHECK_THROWS_AS(measure(context, stream, fails, few()), Failed);
+  DriverEvent done(context);
+  done.record(stream);
+  CHECK(done.synchronize_for(1min));
+
+  const auto refuses = [] { return CUDA_ERROR_NOT_PERMITTED; };
+  CHECK_THROWS_AS(measure(context, stream, refuses, few()), NotPermitted);
+  Measurement out;
+  CHECK(try_measure(out, context, stream, refuses, few()) == CUDA_ERROR_NOT_PERMITTED);
+  CHECK(out.samples.empty());
+  CHECK(test::context_stack().empty());
+}
+
+TEST_CASE_METHOD(MeasureFixture, "a graph is measured by its launches") {
+  StreamCapture capture(context, stream);
+  long_work(stream);
+  GraphExec exec = capture.end().instantiate();
+  const Measurement found = measure(context, stream, exec, few());
+  INFO(found.doubt());
+  CHECK(found.proved());
+  CHECK(found.median >= 30 * least_time_of_work());
+}
+
+TEST_CASE_METHOD(MeasureFixture, "what runs between the samples is not timed") {
+  MeasureOptions options = few();
+  std::size_t calls = 0;
+  options.between = [&](CUstream on) {
+    CHECK(on == stream);
+    long_work(other);
+    ++calls;
+  };
+  const Measurement found = measure(
+      context, stream, [&](CUstream on) { work(on); }, options);
+  INFO(found.doubt());
+  CHECK(found.escaped + found.preceded + found.followed + found.unheld == 0);
+  CHECK(calls == found.samples.size() + found.warm_up);
+}
+
+TEST_CASE_METHOD(MeasureFixture, "two works are measured in turns") {
+  const auto once = [&](CUstream on) { long_work(on); };
+  const auto twice = [&](CUstream on) {
+    long_work(on);
+    long_work(on);
+  };
+  const Comparison found = compare(context, stream, twice, once, few());
+  CHECK(found.a.samples.size() == found.b.samples.size());
+  CHECK(found.low <= found.ratio);
+  CHECK(found.ratio <= found.high);
+  if (time_is_virtual()) CHECK_THAT(found.ratio, WithinRel(2.0, 0.01));
+  Comparison tried;
+  CHECK(try_compare(tried, context, stream, twice, once, few()) == CUDA_SUCCESS);
+  CHECK(tried.a.samples.size() == 3);
+}
+
+TEST_CASE_METHOD(MeasureFixture, "what cannot be measured is refused") {
+  const auto nothing = [] {};
+  CHECK_THROWS_AS(measure(Context(), stream, nothing), InvalidContext);
+  CHECK_THROWS_AS(measure(context, stream, std::function<void()>()), InvalidValue);
+  MeasureOptions wrong;
+  wrong.precision = 0;
+  CHECK_THROWS_AS(measure(context, stream, nothing, wrong), InvalidValue);
+  wrong = MeasureOptions();
+  wrong.least_samples = 2;
+  CHECK_THROWS_AS(measure(context, stream, nothing, wrong), InvalidValue);
+  wrong = MeasureOptions();
+  wrong.overwrite_bytes = 1;
+  Measurement out;
+  CHECK(try_measure(out, context, stream, nothing, wrong) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(try_measure(out, Context(), stream, nothing) == CUDA_ERROR_INVALID_CONTEXT);
+
+  StreamCapture capture(context, stream);
+  CHECK_THROWS_AS(measure(context, stream, nothing), StreamCaptureUnsupported);
+  CHECK(try_measure(out, context, stream, nothing) == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  CHECK_NOTHROW(capture.end());
+
+  const Context created = Context::create(0, driver);
+  CHECK_THROWS_AS(measure(created, stream, nothing), ContextMismatch);
+  CHECK_THROWS_AS(measure(context, {created, nullptr}, nothing), ContextMismatch);
+}
+
+TEST_CASE_METHOD(MeasureFixture, "earlier work that still runs is noticed before a sample and after one") {
+  test::need(first_version);
+  const ContextGuard current(context);
+  Sampler sampler;
+  REQUIRE(sampler.create(context, stream, 1min));
+  REQUIRE(sampler.calibrate());
+  const auto nothing = [] {};
+  MeasuredSample sample;
+  bool in_time = false, ran = false;
+  {
+    const LaterWork earlier(*this);
+    REQUIRE(sampler.take(MeasuredWork(nothing), false, sample, in_time));
+  }
+  CHECK(sample.preceded);
+  CHECK(sample.lead > sampler.margin());
+  REQUIRE(sampler.take(MeasuredWork(nothing), true, sample, in_time));
+  CHECK_FALSE(sample.preceded);
+  {
+    const LaterWork earlier(*this);
+    REQUIRE(sampler.settle(ran));
+  }
+  CHECK(ran);
+  REQUIRE(sampler.settle(ran));
+  CHECK_FALSE(ran);
+}

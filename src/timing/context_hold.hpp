@@ -29,8 +29,8 @@ public:
   /// cuStreamCreate, cuEventCreate, cuMemHostRegister, cuMemHostGetDevicePointer.
   Status create(const Context& context, CUstream measured, bool whole, std::chrono::nanoseconds limit);
 
-  /// From now on, submitted work waits. Driver functions: cuStreamWaitValue32, cuEventRecord, cuCtxWaitEvent or
-  /// cuStreamWaitEvent.
+  /// From now on, submitted work waits. Driver functions: cuStreamWaitValue32, cuEventRecord, cuCtxWaitEvent
+  /// or cuStreamWaitEvent.
   Status begin() noexcept;
   /// Lets the context go. Returns false if the limit had come first, or if nothing was held.
   bool end() noexcept;

@@ -123,7 +123,8 @@ def _load() -> ctypes.CDLL:
     with _lock:
         if _library is None:
             folder = os.path.dirname(os.path.realpath(__file__))
-            found = glob.glob(os.path.join(glob.escape(folder), "lib", "**", "libcuevent.so.*[0-9]"), recursive=True)
+            pattern = os.path.join(glob.escape(folder), "lib", "**", "libcuevent.so.*[0-9]")
+            found = glob.glob(pattern, recursive=True)
             if not found:
                 raise Error(f"libcuevent.so is not in {folder}/lib: install the wheel with pip")
             library = ctypes.CDLL(found[0])
@@ -177,12 +178,13 @@ def _measure(works: List[Callable[[], Any]], stream: Any, between: Optional[Call
 
     callbacks = [_WORK(guarded(work)) for work in works]
     before = None if between is None else _WORK(guarded(between))
-    given = _Options(between=None if before is None else ctypes.cast(before, ctypes.c_void_p).value, **options)
-    addresses = [ctypes.cast(callback, ctypes.c_void_p) for callback in callbacks]
+    addresses = [None if callback is None else ctypes.cast(callback, ctypes.c_void_p).value
+                 for callback in (callbacks + [None, None])[:2] + [before]]
+    given = _Options(between=addresses[2], **options)
     library = _load()
     with _made_current(stream):
-        text = library.cuevent_python_measure(_handle(stream, "stream"), addresses[0],
-                                              addresses[1] if len(addresses) > 1 else None, ctypes.byref(given))
+        text = library.cuevent_python_measure(_handle(stream, "stream"), addresses[0], addresses[1],
+                                              ctypes.byref(given))
     if raised:
         library.cuevent_python_free(text)
         raise raised[0]

@@ -13,9 +13,7 @@
 #include <exception>
 #include <string>
 
-namespace cuevent { inline namespace CUEVENT_ABI {
-
-namespace {
+namespace cuevent { inline namespace CUEVENT_ABI { namespace {
 
 /// Times in seconds. A callback returns 0, or another number to end the measurement: Python keeps the
 /// exception.
@@ -142,9 +140,7 @@ std::string answer(CUstream stream, int (*a)(), int (*b)(), const PythonOptions&
   }
 }
 
-} // namespace
-
-}} // namespace cuevent::CUEVENT_ABI
+}}} // namespace cuevent::CUEVENT_ABI
 
 #pragma GCC visibility push(default)
 extern "C" {

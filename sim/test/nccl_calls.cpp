@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Communicators of the simulator's NCCL, between threads and between processes: nccl_calls NAME. There are
-// two devices.
+// eight devices.
 #include "../nccl/nccl.hpp"
 
 #include <chrono>
@@ -25,6 +25,11 @@ using namespace std::chrono_literals;
            : (std::fprintf(stderr, "line %d: %s: %s\n", __LINE__, #holds, ncclGetLastError(nullptr)),        \
               std::exit(1)))
 
+/// Of the case. Each has the device of its number.
+int ranks = 2;
+int after(int rank) { return (rank + 1) % ranks; }
+int before(int rank) { return (rank + ranks - 1) % ranks; }
+
 /// A device with a stream and memory. Its context is current for the thread.
 struct Device {
   explicit Device(int ordinal) {
@@ -47,7 +52,7 @@ struct Device {
 };
 
 struct Rank : Device {
-  Rank(const ncclUniqueId& id, int rank, int ranks = 2) : Device(rank) {
+  Rank(const ncclUniqueId& id, int rank) : Device(rank) {
     CHECK(ncclCommInitRank(&comm, ranks, id, rank) == ncclSuccess);
   }
   ncclResult_t reduce(std::size_t count = 64) const {
@@ -67,37 +72,46 @@ std::string path_of(const ncclUniqueId& id) {
 }
 bool exists(const ncclUniqueId& id) { return access(path_of(id).c_str(), F_OK) == 0; }
 
-/// Two ranks on threads of this process.
+/// The ranks are threads of this process.
 void on_threads(const std::function<void(const ncclUniqueId&, int)>& run) {
   const ncclUniqueId id = new_id();
-  std::thread other([&] { run(id, 1); });
+  std::vector<std::thread> others;
+  for (int rank = 1; rank < ranks; ++rank)
+    others.emplace_back([&run, id, rank] { run(id, rank); });
   run(id, 0);
-  other.join();
+  for (std::thread& other : others)
+    other.join();
+  CHECK(!exists(id));
 }
 
-/// Rank 1 is a process of its own, which has to end with success.
+/// Each other rank than 0 is a process of its own, which has to end with success.
 void on_processes(const std::function<void(const ncclUniqueId&, int)>& run) {
   int ends[2];
   CHECK(pipe(ends) == 0);
-  const pid_t child = fork(); // before the driver is initialised
-  if (child == 0) {
+  std::vector<pid_t> children;
+  for (int rank = 1; rank < ranks; ++rank) {
+    children.push_back(fork()); // before the driver is initialised
+    if (children.back() != 0) continue;
     ncclUniqueId id{};
     CHECK(read(ends[0], &id, sizeof id) == sizeof id);
-    run(id, 1);
+    run(id, rank);
     _exit(0);
   }
   const ncclUniqueId id = new_id();
-  CHECK(write(ends[1], &id, sizeof id) == sizeof id);
+  for (std::size_t i = 0; i < children.size(); ++i)
+    CHECK(write(ends[1], &id, sizeof id) == sizeof id);
   run(id, 0);
-  int status = 0;
-  CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  for (const pid_t child : children) {
+    int status = 0;
+    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  }
   CHECK(!exists(id));
 }
 
 void all_collectives(const ncclUniqueId& id, int number) {
   const Rank rank(id, number);
   int value = -1;
-  CHECK(ncclCommCount(rank.comm, &value) == ncclSuccess && value == 2);
+  CHECK(ncclCommCount(rank.comm, &value) == ncclSuccess && value == ranks);
   CHECK(ncclCommUserRank(rank.comm, &value) == ncclSuccess && value == number);
   CHECK(ncclCommCuDevice(rank.comm, &value) == ncclSuccess && value == number);
   const auto run = [&] {
@@ -117,12 +131,12 @@ void all_collectives(const ncclUniqueId& id, int number) {
     CHECK(ncclRedOpCreatePreMulSum(&made, &scalar, f32, 1, rank.comm) == ncclSuccess);
     CHECK(ncclAllReduce(from, to, 64, f32, made, rank.comm, rank.stream) == ncclSuccess);
     CHECK(ncclRedOpDestroy(made, rank.comm) == ncclSuccess);
-    CHECK(ncclSend(from, 64, f32, 1 - number, rank.comm, rank.stream) == ncclSuccess);
+    CHECK(ncclSend(from, 64, f32, after(number), rank.comm, rank.stream) == ncclSuccess);
   };
   for (int i = 0; i < 50; ++i) {
     CHECK(ncclGroupStart() == ncclSuccess);
     run();
-    CHECK(ncclRecv(rank.at(), 64, nccl_float32, 1 - number, rank.comm, rank.stream) == ncclSuccess);
+    CHECK(ncclRecv(rank.at(), 64, nccl_float32, before(number), rank.comm, rank.stream) == ncclSuccess);
     CHECK(ncclGroupEnd() == ncclSuccess);
   }
   rank.synchronize();
@@ -135,8 +149,8 @@ void all_collectives(const ncclUniqueId& id, int number) {
 void copies(const ncclUniqueId& id, int number) {
   const Rank rank(id, number);
   for (int i = 0; i < 20; ++i) {
-    const int own = 100 * i + number, root = i % 2;
-    int gathered[2] = {}, sent = 0;
+    const int own = 100 * i + number, root = i % ranks;
+    int gathered[8] = {}, sent = 0;
     CHECK(cuMemsetD32Async(rank.memory, static_cast<unsigned>(own), 1, rank.stream) == CUDA_SUCCESS);
     CHECK(ncclAllGather(rank.at(), rank.at(64), 1, nccl_float32, rank.comm, rank.stream) == ncclSuccess);
     CHECK(ncclBroadcast(rank.at(), rank.at(128), 1, nccl_float32, root, rank.comm, rank.stream) ==
@@ -144,19 +158,22 @@ void copies(const ncclUniqueId& id, int number) {
     rank.synchronize();
     CHECK(cuMemcpyDtoH(gathered, rank.memory + 64, sizeof gathered) == CUDA_SUCCESS);
     CHECK(cuMemcpyDtoH(&sent, rank.memory + 128, sizeof sent) == CUDA_SUCCESS);
-    CHECK(gathered[0] == 100 * i && gathered[1] == 100 * i + 1 && sent == 100 * i + root);
+    for (int each = 0; each < ranks; ++each)
+      CHECK(gathered[each] == 100 * i + each);
+    CHECK(sent == 100 * i + root);
   }
   CHECK(ncclCommDestroy(rank.comm) == ncclSuccess);
 }
 
-/// A collective ends only when the other rank has begun it, on the device.
+/// A collective ends only when the last rank has begun it, on the device.
 void ends_together(const ncclUniqueId& id, int number) {
   const Rank rank(id, number);
   const auto begin = std::chrono::steady_clock::now();
-  if (number == 1) std::this_thread::sleep_for(300ms);
+  const bool is_last = number == ranks - 1;
+  if (is_last) std::this_thread::sleep_for(300ms);
   CHECK(rank.reduce() == ncclSuccess);
   rank.synchronize();
-  CHECK(number == 1 || std::chrono::steady_clock::now() - begin > 200ms);
+  CHECK(is_last || std::chrono::steady_clock::now() - begin > 200ms);
   CHECK(ncclCommDestroy(rank.comm) == ncclSuccess);
 }
 
@@ -177,16 +194,16 @@ void never_ends(const ncclUniqueId& id, int number, const std::function<void(con
 
 void skips(const ncclUniqueId& id, int number) {
   never_ends(id, number, [&](const Rank& rank) {
-    if (number == 0) CHECK(rank.reduce() == ncclSuccess);
+    if (number != 1) CHECK(rank.reduce() == ncclSuccess);
     CHECK(ncclAllGather(rank.at(), rank.at(), 64, nccl_float32, rank.comm, rank.stream) == ncclSuccess);
   });
 }
 void counts_differ(const ncclUniqueId& id, int number) {
-  never_ends(id, number, [&](const Rank& rank) { CHECK(rank.reduce(64 + number) == ncclSuccess); });
+  never_ends(id, number, [&](const Rank& rank) { CHECK(rank.reduce(number == 1 ? 63 : 64) == ncclSuccess); });
 }
 void no_receiver(const ncclUniqueId& id, int number) {
   never_ends(id, number, [&](const Rank& rank) {
-    CHECK(ncclSend(rank.at(), 64, nccl_float32, 1 - number, rank.comm, rank.stream) == ncclSuccess);
+    CHECK(ncclSend(rank.at(), 64, nccl_float32, after(number), rank.comm, rank.stream) == ncclSuccess);
   });
 }
 
@@ -194,6 +211,7 @@ void no_receiver(const ncclUniqueId& id, int number) {
 void dead_rank(const ncclUniqueId& id, int number) {
   const Rank rank(id, number);
   if (number == 1) _exit(0);
+  std::this_thread::sleep_for(50ms);
   CHECK(rank.reduce() == ncclSuccess);
   std::this_thread::sleep_for(300ms);
   CHECK(!rank.is_done());
@@ -225,23 +243,28 @@ void dead_before_all_came(const ncclUniqueId& id, int number) {
 void splits(const ncclUniqueId& id, int number) {
   const Rank rank(id, number);
   for (int i = 0; i < 3; ++i) {
-    ncclComm_t all = nullptr, alone = nullptr, none = nullptr;
+    ncclComm_t all = nullptr, alone = nullptr, none = nullptr, part = nullptr;
     int value = -1;
     CHECK(ncclCommSplit(rank.comm, 5, -number, &all, nullptr) == ncclSuccess); // in the opposite order
-    CHECK(ncclCommUserRank(all, &value) == ncclSuccess && value == 1 - number);
+    CHECK(ncclCommUserRank(all, &value) == ncclSuccess && value == ranks - 1 - number);
     CHECK(ncclAllReduce(rank.at(), rank.at(), 64, nccl_float32, nccl_sum, all, rank.stream) == ncclSuccess);
     CHECK(ncclCommSplit(rank.comm, number, 0, &alone, nullptr) == ncclSuccess);
     CHECK(ncclCommCount(alone, &value) == ncclSuccess && value == 1);
-    CHECK(cuMemsetD32Async(rank.memory, 1000 + number, 64, rank.stream) == CUDA_SUCCESS);
+    CHECK(cuMemsetD32Async(rank.memory, static_cast<unsigned>(1000 + number), 64, rank.stream) ==
+          CUDA_SUCCESS);
     CHECK(ncclAllReduce(rank.at(), rank.at(4096), 64, nccl_float32, nccl_sum, alone, rank.stream) ==
           ncclSuccess);
     CHECK(ncclCommSplit(rank.comm, number == 0 ? 0 : nccl_no_color, 0, &none, nullptr) == ncclSuccess);
-    CHECK((none == nullptr) == (number == 1));
+    CHECK((none == nullptr) == (number != 0));
+    CHECK(ncclCommSplit(rank.comm, number % 2, number, &part, nullptr) == ncclSuccess);
+    CHECK(ncclCommCount(part, &value) == ncclSuccess && value == ranks / 2);
+    CHECK(ncclCommUserRank(part, &value) == ncclSuccess && value == number / 2);
+    CHECK(ncclAllReduce(rank.at(), rank.at(), 64, nccl_float32, nccl_sum, part, rank.stream) == ncclSuccess);
     rank.synchronize();
     int copied = 0;
     CHECK(cuMemcpyDtoH(&copied, rank.memory + 4096, sizeof copied) == CUDA_SUCCESS &&
           copied == 1000 + number);
-    for (const ncclComm_t each : {all, alone, none})
+    for (const ncclComm_t each : {all, alone, none, part})
       CHECK(ncclCommDestroy(each) == ncclSuccess);
   }
 }
@@ -375,6 +398,13 @@ struct Case {
   std::function<void()> run;
 };
 
+std::function<void()> of_eight(std::function<void()> run) {
+  return [run] {
+    ranks = 8;
+    run();
+  };
+}
+
 } // namespace
 
 int main(int argc, char** argv) {
@@ -382,6 +412,17 @@ int main(int argc, char** argv) {
       {"threads", [] { on_threads(all_collectives); }},
       {"processes", [] { on_processes(all_collectives); }},
       {"copies", [] { on_processes(copies); }},
+      {"eight-threads", of_eight([] {
+         on_threads(all_collectives);
+         on_threads(copies);
+         on_threads(splits);
+       })},
+      {"eight-processes", of_eight([] { on_processes(all_collectives); })},
+      {"eight-processes-copy", of_eight([] { on_processes(copies); })},
+      {"eight-processes-split", of_eight([] { on_processes(splits); })},
+      {"eight-processes-end-together", of_eight([] { on_processes(ends_together); })},
+      {"one-of-eight-threads-skips", of_eight([] { on_threads(skips); })},
+      {"one-of-eight-processes-skips", of_eight([] { on_processes(skips); })},
       {"threads-end-together", [] { on_threads(ends_together); }},
       {"processes-end-together", [] { on_processes(ends_together); }},
       {"skips", [] { on_processes(skips); }},

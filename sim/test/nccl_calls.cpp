@@ -4,9 +4,11 @@
 #include "../nccl/nccl.hpp"
 
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <fcntl.h>
 #include <functional>
 #include <string>
@@ -145,23 +147,66 @@ void all_collectives(const ncclUniqueId& id, int number) {
   CHECK(rank.reduce() == ncclInvalidArgument);
 }
 
-/// PyTorch compares the shapes of parameters by an all-gather.
+int number_at(const Device& device, std::size_t offset) {
+  int found = 0;
+  CHECK(cuMemcpyDtoH(&found, device.memory + offset, sizeof found) == CUDA_SUCCESS);
+  return found;
+}
+
+void set(const Device& device, std::size_t offset, int number) {
+  CHECK(cuMemsetD32Async(device.memory + offset, static_cast<unsigned>(number), 1, device.stream) ==
+        CUDA_SUCCESS);
+}
+
+/// PyTorch compares the shapes of parameters by an all-gather, and exchanges sizes by an all-to-all.
 void copies(const ncclUniqueId& id, int number) {
   const Rank rank(id, number);
   for (int i = 0; i < 20; ++i) {
     const int own = 100 * i + number, root = i % ranks;
-    int gathered[8] = {}, sent = 0;
-    CHECK(cuMemsetD32Async(rank.memory, static_cast<unsigned>(own), 1, rank.stream) == CUDA_SUCCESS);
+    set(rank, 0, own);
     CHECK(ncclAllGather(rank.at(), rank.at(64), 1, nccl_float32, rank.comm, rank.stream) == ncclSuccess);
     CHECK(ncclBroadcast(rank.at(), rank.at(128), 1, nccl_float32, root, rank.comm, rank.stream) ==
           ncclSuccess);
+    CHECK(ncclGroupStart() == ncclSuccess);
+    CHECK(ncclSend(rank.at(), 1, nccl_float32, after(number), rank.comm, rank.stream) == ncclSuccess);
+    CHECK(ncclRecv(rank.at(192), 1, nccl_float32, before(number), rank.comm, rank.stream) == ncclSuccess);
+    CHECK(ncclGroupEnd() == ncclSuccess);
+    for (unsigned to = 0; to < static_cast<unsigned>(ranks); ++to)
+      set(rank, 256 + 4 * to, 1000 * own + static_cast<int>(to));
+    CHECK(ncclAlltoAll(rank.at(256), rank.at(320), 1, nccl_float32, rank.comm, rank.stream) == ncclSuccess);
+    CHECK(ncclGather(rank.at(), rank.at(384), 1, nccl_float32, root, rank.comm, rank.stream) == ncclSuccess);
+    CHECK(ncclScatter(rank.at(256), rank.at(448), 1, nccl_float32, root, rank.comm, rank.stream) ==
+          ncclSuccess);
     rank.synchronize();
-    CHECK(cuMemcpyDtoH(gathered, rank.memory + 64, sizeof gathered) == CUDA_SUCCESS);
-    CHECK(cuMemcpyDtoH(&sent, rank.memory + 128, sizeof sent) == CUDA_SUCCESS);
-    for (int each = 0; each < ranks; ++each)
-      CHECK(gathered[each] == 100 * i + each);
-    CHECK(sent == 100 * i + root);
+    for (int each = 0; each < ranks; ++each) {
+      const std::size_t place = 4 * static_cast<std::size_t>(each);
+      CHECK(number_at(rank, 64 + place) == 100 * i + each);
+      CHECK(number_at(rank, 320 + place) == 1000 * (100 * i + each) + number);
+      CHECK(number != root || number_at(rank, 384 + place) == 100 * i + each);
+    }
+    CHECK(number_at(rank, 128) == 100 * i + root);
+    CHECK(number_at(rank, 192) == 100 * i + before(number));
+    CHECK(number_at(rank, 448) == 1000 * (100 * i + root) + number);
   }
+
+  // A kernel with many transfers to one rank moves none, and neither does a wrong pointer.
+  set(rank, 0, 5);
+  set(rank, 64, 6);
+  CHECK(ncclGroupStart() == ncclSuccess);
+  for (int i = 0; i < 30; ++i) {
+    CHECK(ncclSend(rank.at(), 1, nccl_float32, after(number), rank.comm, rank.stream) == ncclSuccess);
+    CHECK(ncclRecv(rank.at(64), 1, nccl_float32, before(number), rank.comm, rank.stream) == ncclSuccess);
+  }
+  CHECK(ncclGroupEnd() == ncclSuccess);
+  rank.synchronize();
+  CHECK(number_at(rank, 64) == 6);
+  void* const wrong = reinterpret_cast<void*>(8);
+  CHECK(ncclBroadcast(number == 0 ? rank.at() : nullptr, number == 0 ? rank.at(64) : wrong, 1, nccl_float32,
+                      0, rank.comm, rank.stream) == ncclSuccess);
+  CHECK(ncclBroadcast(wrong, rank.at(64), 1, nccl_float32, 1, rank.comm, rank.stream) == ncclSuccess);
+  CHECK(ncclAllGather(rank.at(), wrong, 1, nccl_float32, rank.comm, rank.stream) == ncclSuccess);
+  rank.synchronize();
+  CHECK(number_at(rank, 64) == (number == 0 ? 5 : 6));
   CHECK(ncclCommDestroy(rank.comm) == ncclSuccess);
 }
 
@@ -238,6 +283,28 @@ void dead_before_all_came(const ncclUniqueId& id, int number) {
   CHECK(ncclCommInitRank(&comm, 3, id, 0) == ncclRemoteError);
   CHECK(ncclCommAbort(comm) == ncclSuccess);
   CHECK(unlink(path_of(id).c_str()) == 0); // at the end of the process otherwise
+}
+
+/// What a process leaves that was killed goes when another one makes an id.
+void killed_maker() {
+  int ends[2];
+  CHECK(pipe(ends) == 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    const ncclUniqueId id = new_id();
+    CHECK(write(ends[1], &id, sizeof id) == sizeof id);
+    raise(SIGKILL);
+  }
+  ncclUniqueId left{};
+  CHECK(read(ends[0], &left, sizeof left) == sizeof left);
+  CHECK(waitpid(child, nullptr, 0) == child);
+  const ncclUniqueId own = new_id();
+  CHECK(exists(left)); // its maker may be about to lock it
+  const timespec hour_ago[] = {{std::time(nullptr) - 3600, 0}, {std::time(nullptr) - 3600, 0}};
+  for (const ncclUniqueId& id : {left, own})
+    CHECK(utimensat(AT_FDCWD, path_of(id).c_str(), hour_ago, 0) == 0);
+  new_id();
+  CHECK(!exists(left) && exists(own));
 }
 
 void splits(const ncclUniqueId& id, int number) {
@@ -358,6 +425,7 @@ void refused() {
   ncclComm_t comm = nullptr;
   const ncclUniqueId id = new_id();
   CHECK(ncclCommInitRank(nullptr, 2, id, 0) == ncclInvalidArgument);
+  CHECK(ncclCommInitRank(&comm, 9, id, 0) == ncclInvalidUsage);
   for (const int rank : {-1, 2})
     CHECK(ncclCommInitRank(&comm, 2, id, rank) == ncclInvalidArgument);
   CHECK(ncclCommInitRank(&comm, 2, ncclUniqueId{}, 0) == ncclInvalidArgument);
@@ -435,6 +503,7 @@ int main(int argc, char** argv) {
       {"one-thread", one_thread},
       {"nonblocking", nonblocking},
       {"refused", refused},
+      {"killed-maker", killed_maker},
   };
   for (const Case& each : cases)
     if (argc == 2 && each.name == std::string(argv[1])) {

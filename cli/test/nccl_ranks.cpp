@@ -55,6 +55,11 @@ public:
   void gather() const {
     collective([&] { return ncclAllGather(at(), at(), 32, nccl_float32, comm_, communicator_); });
   }
+  /// As PyTorch does: on the stream of the computation.
+  void barrier() const {
+    expect(ncclAllReduce(at(), at(), 1, nccl_float32, nccl_sum, comm_, compute));
+    synchronize();
+  }
   void compute_without_end(CUstream on) const {
     ::expect(cuLaunchKernel(spin_, 1, 1, 1, 1, 1, 1, 0, on, nullptr, nullptr));
   }
@@ -96,6 +101,8 @@ private:
   ::expect(cuStreamSynchronize(rank.compute));
 }
 
+[[gnu::noinline]] void finish_early(const Rank& rank) { rank.barrier(); }
+
 std::mutex lock;
 
 [[gnu::noinline]] void hold_lock(const Rank& rank) {
@@ -116,6 +123,8 @@ void run(const Rank& rank, bool makes_mistake, const std::string& cause) {
     load_batch(rank);
   } else if (makes_mistake && cause == "stuck_kernel") {
     stuck_kernel(rank);
+  } else if (makes_mistake && cause == "barrier") {
+    finish_early(rank);
   } else if (makes_mistake && cause == "host_deadlock") {
     std::thread([&] { hold_lock(rank); }).detach();
     std::this_thread::sleep_for(500ms);

@@ -89,7 +89,7 @@ Examples:
   cuevent sim --devices 2 --driver 12.4 -- ./program
   cuevent sim --order random --seed 7 -- ./program)");
     command.prefix_command();
-    add(command, "--devices", "DEVICES", "The number of devices", "N")->check(CLI::Range(1, 2));
+    add(command, "--devices", "DEVICES", "The number of devices, 1 to 8", "N")->check(CLI::Range(1, 8));
     command.add_option("--driver", driver_, "The version of the driver, as 12.4")
         ->type_name("VERSION")
         ->check(mistake_in_version);

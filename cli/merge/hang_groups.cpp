@@ -25,8 +25,7 @@ std::string state_of(const HangJob& job, std::size_t index) {
     if (each.state != State::in_collective) continue;
     const std::string* const name = each.sequence.name_of(each.reached + 1);
     return "waiting in " + (name == nullptr ? std::string("a collective") : *name) + " number " +
-           std::to_string(each.reached + 1) +
-           (i == 0 ? " on the communicator stream" : " on communicator stream " + std::to_string(i + 1));
+           std::to_string(each.reached + 1) + " on " + name_of_communicator(i);
   }
   if (report.waits_for_others()) return "waiting for others, in work of NCCL that is no collective";
   return "nothing pending on the streams";

@@ -123,6 +123,10 @@ const HangCause* HangReport::own_cause() const {
   return found == causes.end() ? nullptr : &*found;
 }
 
+std::string name_of_communicator(std::size_t index) {
+  return index == 0 ? "the communicator stream" : "communicator stream " + std::to_string(index + 1);
+}
+
 bool HangReport::waits_for_others() const { return !causes.empty() && own_cause() == nullptr; }
 
 bool is_hang_report(const std::string& path) {

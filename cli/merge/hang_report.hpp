@@ -5,6 +5,7 @@
 #include "merge/hang_sequence.hpp"
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <stdexcept>
@@ -13,6 +14,9 @@
 #include <vector>
 
 namespace cli {
+
+/// "the communicator stream", or "communicator stream 2", by its place in HangReport::communicators.
+std::string name_of_communicator(std::size_t index);
 
 /// A stream with collectives.
 struct HangCommunicator {

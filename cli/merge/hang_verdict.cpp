@@ -203,6 +203,18 @@ HangCulprit late_culprit(const HangJob& job, const HangMeeting& meeting, std::si
   return {rank, "has not submitted " + numbered(meeting), most - submitted(rank)};
 }
 
+/// What the rank waits in meanwhile, on another communicator. Empty if this is not known.
+std::string other_collective(const HangJob& job, const HangMeeting& meeting, std::size_t rank) {
+  const std::vector<HangCommunicator>& all = job.reports[rank].communicators;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const std::uint64_t number = all[i].reached + 1;
+    const std::string* const name = all[i].sequence.name_of(number);
+    if (i != meeting.communicator && all[i].state == State::in_collective && name != nullptr)
+      return *name + " number " + std::to_string(number) + " on " + name_of_communicator(i);
+  }
+  return {};
+}
+
 class Judge {
 public:
   explicit Judge(const HangJob& job) : job_(job) {}
@@ -216,6 +228,7 @@ public:
         note_compared(them.ranks);
         meet(i, them);
       }
+    judge_victims();
     for (std::size_t i = 0; i < job_.reports.size(); ++i) {
       if (job_.reports[i].has_fault()) blame({i, "has failed"});
       if (!job_.reports[i].communicators.empty() && !is_compared(i)) verdict_.incomparable.push_back(i);
@@ -268,6 +281,24 @@ private:
     if (others_are_right)
       for (const std::size_t each : meeting.different)
         if (job_.reports[each].is_stuck()) blame({each, difference(job_, meeting, each)});
+  }
+
+  /// If most ranks of the job are in one meeting, the others of the job wait in vain, for them or for each
+  /// other: a rank that skips a step waits at the next barrier.
+  void judge_victims() {
+    if (!verdict_.culprits.empty() || job_.reports.size() != job_.size || !job_.left_out.empty()) return;
+    for (HangMeeting& meeting : verdict_.meetings) {
+      const std::size_t all = meeting.ranks.size(), there = meeting.waiting.size();
+      if (all != job_.size || there + meeting.victims.size() != all || 2 * there <= all) continue;
+      std::vector<HangCulprit> found;
+      for (const std::size_t each : meeting.victims)
+        if (const std::string other = other_collective(job_, meeting, each); !other.empty())
+          found.push_back({each, late_culprit(job_, meeting, each).what + ": it waits in " + other});
+      if (found.size() != meeting.victims.size()) continue; // one may wait for something else
+      meeting.victims.clear();
+      for (HangCulprit& each : found)
+        blame(std::move(each));
+    }
   }
 
   /// For the first reason that is found.

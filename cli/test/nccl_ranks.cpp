@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A job of two ranks that hangs in the simulator's NCCL: nccl_ranks NAME. check-hang-nccl has the same jobs
-// with PyTorch. Rank 1 makes the mistake. Its kernel `spin` is endless: the test names it in
+// A job that hangs in the simulator's NCCL: nccl_ranks NAME RANKS. check-hang-nccl has the same jobs with
+// PyTorch. Rank 1 makes the mistake. Its kernel `spin` is endless: the test names it in
 // CUEVENT_SIM_ENDLESS_KERNEL.
 #include "../../sim/nccl/nccl.hpp"
 #include "../../watch/test/programs.hpp"
@@ -29,7 +29,7 @@ constexpr const char* spin = "_Z4spinPjy";
 
 class Rank {
 public:
-  Rank(int number, const ncclUniqueId& id) {
+  Rank(int number, int ranks, const ncclUniqueId& id) {
     ::expect(cuInit(0));
     ::expect(cuDevicePrimaryCtxRetain(&context, number));
     ::expect(cuCtxSetCurrent(context));
@@ -41,7 +41,7 @@ public:
     CUmodule module = nullptr;
     ::expect(cuModuleLoadData(&module, code.c_str()));
     ::expect(cuModuleGetFunction(&spin_, module, spin));
-    expect(ncclCommInitRank(&comm_, 2, id, number));
+    expect(ncclCommInitRank(&comm_, ranks, id, number));
   }
 
   CUstream stream() const {
@@ -53,7 +53,12 @@ public:
     collective([&] { return ncclAllReduce(at(), at(), 256, nccl_float32, nccl_sum, comm_, communicator_); });
   }
   void gather() const {
-    collective([&] { return ncclAllGather(at(), at(), 128, nccl_float32, comm_, communicator_); });
+    collective([&] { return ncclAllGather(at(), at(), 32, nccl_float32, comm_, communicator_); });
+  }
+  /// As PyTorch does: on the stream of the computation.
+  void barrier() const {
+    expect(ncclAllReduce(at(), at(), 1, nccl_float32, nccl_sum, comm_, compute));
+    synchronize();
   }
   void compute_without_end(CUstream on) const {
     ::expect(cuLaunchKernel(spin_, 1, 1, 1, 1, 1, 1, 0, on, nullptr, nullptr));
@@ -96,6 +101,8 @@ private:
   ::expect(cuStreamSynchronize(rank.compute));
 }
 
+[[gnu::noinline]] void finish_early(const Rank& rank) { rank.barrier(); }
+
 std::mutex lock;
 
 [[gnu::noinline]] void hold_lock(const Rank& rank) {
@@ -116,6 +123,8 @@ void run(const Rank& rank, bool makes_mistake, const std::string& cause) {
     load_batch(rank);
   } else if (makes_mistake && cause == "stuck_kernel") {
     stuck_kernel(rank);
+  } else if (makes_mistake && cause == "barrier") {
+    finish_early(rank);
   } else if (makes_mistake && cause == "host_deadlock") {
     std::thread([&] { hold_lock(rank); }).detach();
     std::this_thread::sleep_for(500ms);
@@ -135,18 +144,21 @@ int main(int argc, char** argv) {
     _exit(1);
   }).detach();
   ncclUniqueId id{};
-  if (argc == 4) { // this is a rank
-    std::strncpy(id.internal, argv[3], sizeof id.internal - 1);
-    run(Rank(std::atoi(argv[2]), id), std::atoi(argv[2]) == 1, argv[1]);
+  if (argc < 3) return 2;
+  const int ranks = std::atoi(argv[2]);
+  if (argc == 5) { // this is a rank
+    std::strncpy(id.internal, argv[4], sizeof id.internal - 1);
+    const int rank = std::atoi(argv[3]);
+    run(Rank(rank, ranks, id), rank == 1, argv[1]);
     return 0;
   }
-  if (argc != 2) return 2;
   expect(ncclGetUniqueId(&id));
-  for (const char* rank : {"0", "1"})
+  for (int rank = 0; rank < ranks; ++rank)
     if (fork() == 0) {
-      setenv("RANK", rank, 1);
-      setenv("WORLD_SIZE", "2", 1);
-      execl("/proc/self/exe", argv[0], argv[1], rank, id.internal, nullptr);
+      const std::string number = std::to_string(rank);
+      setenv("RANK", number.c_str(), 1);
+      setenv("WORLD_SIZE", argv[2], 1);
+      execl("/proc/self/exe", argv[0], argv[1], argv[2], number.c_str(), id.internal, nullptr);
       _exit(127);
     }
   while (wait(nullptr) > 0) {

@@ -311,7 +311,7 @@ int run_transcript(const Options& options, const Sink& sink) {
     std::string names;
     for (const std::string& name : left_out)
       names += " " + name;
-    sink("# left out, for want of a second device:" + names);
+    sink("# left out, for want of another device:" + names);
   }
   return failures;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Events between two devices.
+// Events between devices, and their access to each other's memory.
 
 #include "scene.hpp"
 
@@ -7,10 +7,10 @@ namespace transcript {
 namespace {
 
 struct Far {
-  explicit Far(Lab& lab) : lab_(lab) {
+  explicit Far(Lab& lab, int ordinal = 1) : lab_(lab) {
     CUdevice device = 0;
     CUcontext popped = nullptr;
-    lab.must(lab.cu.DeviceGet(&device, 1), "cuDeviceGet");
+    lab.must(lab.cu.DeviceGet(&device, ordinal), "cuDeviceGet");
     lab.must(lab.cu.CtxCreate(&context, 0, device), "cuCtxCreate");
     lab.must(lab.cu.CtxPopCurrent(&popped), "cuCtxPopCurrent");
   }
@@ -162,13 +162,56 @@ void peer_access(Lab& lab) {
   lab.is("enable.null", cu.CtxEnablePeerAccess(nullptr, 0));
 }
 
+// What only a machine with three devices can answer.
+void third(Lab& lab) {
+  const Api& cu = lab.cu;
+  Far second(lab), last(lab, 2);
+  for (const auto& [from, to] : {std::pair{0, 2}, {1, 2}, {2, 0}, {2, 1}, {2, 2}}) {
+    int can = -1;
+    const std::string name = "can_access." + std::to_string(from) + "_" + std::to_string(to);
+    lab.is(name, cu.DeviceCanAccessPeer(&can, from, to));
+    lab.shows(name + ".value", can);
+  }
+  lab.is("enable.second", cu.CtxEnablePeerAccess(second.context, 0));
+  lab.is("enable.third", cu.CtxEnablePeerAccess(last.context, 0));
+  lab.is("disable.second", cu.CtxDisablePeerAccess(second.context));
+  lab.is("enable.third.again", cu.CtxEnablePeerAccess(last.context, 0));
+  lab.is("disable.second.again", cu.CtxDisablePeerAccess(second.context));
+
+  CUdeviceptr of_second = 0, of_third = 0;
+  Event done(lab);
+  {
+    const Current guard(lab, last.context);
+    lab.is("enable.second_of_third", cu.CtxEnablePeerAccess(second.context, 0));
+    lab.must(cu.MemAlloc(&of_third, 4096), "allocate");
+    Stream stream(lab);
+    Event own(lab);
+    lab.is("record", cu.EventRecord(own, stream));
+    lab.is("record.of_first", cu.EventRecord(done, stream));
+    const Current other(lab, second.context);
+    lab.must(cu.MemAlloc(&of_second, 4096), "allocate");
+    Stream waiting(lab);
+    lab.is("wait.on_second_for_third", cu.StreamWaitEvent(waiting, own, 0));
+    lab.must(cu.StreamSynchronize(waiting), "synchronize");
+  }
+  // The current context is of the first device.
+  lab.is("copy.peer", cu.MemcpyPeer(of_third, last.context, of_second, second.context, 4096));
+  lab.is("copy.peer.contexts_swapped",
+         cu.MemcpyPeer(of_third, second.context, of_second, last.context, 4096));
+  lab.is("copy.unified", cu.MemcpyDtoD(of_third, of_second, 4096));
+  lab.must(cu.CtxSynchronize(), "synchronize");
+  lab.is("free.third", cu.MemFree(of_third));
+  lab.is("free.second", cu.MemFree(of_second));
+}
+
 } // namespace
 
 std::vector<Scenario> two_devices_scenarios() {
   return {{"two_devices.events", events, Place::child, 2},
           {"two_devices.primary", primary_context, Place::child, 2},
           {"two_devices.capture", capture, Place::child, 2},
-          {"two_devices.peer_access", peer_access, Place::child, 2}};
+          {"two_devices.peer_access", peer_access, Place::child, 2},
+          {"two_devices.third", third, Place::probe, 3}};
 }
 
 } // namespace transcript

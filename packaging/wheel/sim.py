@@ -230,8 +230,8 @@ def reset(**options: Any) -> None:
     has called cuInit, it need not call cuInit again.
 
     The options are those of `cuevent sim`, changed by what is named here, as in cuevent/sim.hpp: `mode`,
-    `devices`, `driver_version` (12040 for CUDA 12.4), `random_order` and `reuse_handles` (a seed or None),
-    `patience` in seconds, `queue_limit`, `memory_operations_64_bit` and `unmodelled`."""
+    `devices` (1 to 8), `driver_version` (12040 for CUDA 12.4), `random_order` and `reuse_handles` (a seed or
+    None), `patience` in seconds, `queue_limit`, `memory_operations_64_bit` and `unmodelled`."""
     lines = []
     for name, value in options.items():
         if value is None and name in ("random_order", "reuse_handles"):

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The collectives, and what ranks send each other. Kernels compute nothing, and only what
-// small broadcasts and all-gathers copy is moved. NCCL copies for a communicator of one rank, and so does the
+// The collectives, and what ranks send each other. Kernels compute nothing, and only what small broadcasts,
+// all-gathers and transfers copy is moved. NCCL copies for a communicator of one rank, and so does the
 // stand-in.
 #include "groups.hpp"
 #include "kernels.hpp"

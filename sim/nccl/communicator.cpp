@@ -25,6 +25,19 @@ Known& known_communicators() {
   return *known;
 }
 
+/// Whether the memory was allocated, in the current context or another one. A wrong pointer would end this
+/// process when its bytes are moved, and not the simulated device's work.
+bool is_allocated(const void* memory, std::size_t bytes) {
+  auto at = reinterpret_cast<CUdeviceptr>(memory);
+  for (const CUdeviceptr end = at + bytes; at < end;) { // mapped memory may have several parts
+    CUdeviceptr start = 0;
+    std::size_t size = 0;
+    if (cuMemGetAddressRange(&start, &size, at) != CUDA_SUCCESS) return false;
+    at = start + size;
+  }
+  return true;
+}
+
 /// The capture of the stream, or 0.
 unsigned long long capture_of(CUstream stream) {
   void* function = nullptr;
@@ -44,9 +57,14 @@ unsigned long long capture_of(CUstream stream) {
 /// What a kernel waits for. The simulator asks under its lock.
 class Communicator::Gate {
 public:
+  struct Moved {
+    Meeting::Transfer transfer;
+    void* memory; ///< or null if its bytes are not moved
+  };
+
   Gate(std::shared_ptr<Communicator> of, Collective collective)
       : of_(std::move(of)), collective_(std::move(collective)) {}
-  Gate(std::shared_ptr<Communicator> of, std::vector<Meeting::Transfer> transfers)
+  Gate(std::shared_ptr<Communicator> of, std::vector<Moved> transfers)
       : of_(std::move(of)), transfers_(std::move(transfers)) {}
 
   static int open(void* state, unsigned long long* launch) {
@@ -76,19 +94,22 @@ private:
   bool other_sides_have_begun(unsigned long long& launch) {
     if (launch == 0) {
       launch = ++launches_;
-      for (const Meeting::Transfer& each : transfers_)
-        begun_[launch].push_back(of_->meeting_->begin(each));
+      for (const auto& [transfer, memory] : transfers_)
+        begun_[launch].push_back(of_->meeting_->begin(transfer, memory));
     }
     const std::vector<std::uint64_t>& numbers = begun_[launch];
     for (std::size_t i = 0; i < transfers_.size(); ++i)
-      if (!of_->meeting_->other_side_has_begun(transfers_[i], numbers[i])) return false;
+      if (!of_->meeting_->other_side_has_begun(transfers_[i].transfer, numbers[i])) return false;
+    for (std::size_t i = 0; i < transfers_.size(); ++i)
+      if (const auto& [transfer, memory] = transfers_[i]; transfer.direction == Meeting::Direction::receive)
+        of_->meeting_->read_parcel(transfer, numbers[i], memory);
     begun_.erase(launch);
     return true;
   }
 
   const std::shared_ptr<Communicator> of_;
   const Collective collective_{};
-  const std::vector<Meeting::Transfer> transfers_;
+  const std::vector<Moved> transfers_;
   unsigned long long launches_ = 0; ///< of a graph, more than one
   std::map<unsigned long long, std::vector<std::uint64_t>> begun_;
 };
@@ -184,7 +205,14 @@ void Communicator::launch(const Collective& work, CUstream stream) {
   void* receive = work.receive;
   std::size_t count = work.count;
   void* parameters[] = {static_cast<void*>(&send), static_cast<void*>(&receive), &count};
-  launch(work.kernel, parameters, std::make_unique<Gate>(shared_from_this(), work), stream);
+  Collective moved = work;
+  const bool receives_all = work.copies == Collective::Copies::from_all;
+  if (work.copies != Collective::Copies::nothing &&
+      (work.bytes > Meeting::largest_parcel ||
+       !is_allocated(receive, work.bytes * (receives_all ? ranks() : 1)) ||
+       ((receives_all || work.root == rank()) && !is_allocated(send, work.bytes))))
+    moved.copies = Collective::Copies::nothing;
+  launch(work.kernel, parameters, std::make_unique<Gate>(shared_from_this(), moved), stream);
 }
 
 void Communicator::launch(const Transfers& work) {
@@ -203,7 +231,19 @@ void Communicator::launch(const Transfers& work) {
   std::vector<void*> parameters;
   for (void*& each : memory)
     parameters.push_back(static_cast<void*>(&each));
-  launch("SendRecv", parameters.data(), std::make_unique<Gate>(shared_from_this(), work.all), stream);
+  std::vector<Gate::Moved> transfers;
+  std::map<unsigned, std::size_t> sent; // to each rank
+  for (const Meeting::Transfer& each : work.all)
+    if (each.direction == Meeting::Direction::send) ++sent[each.peer];
+  for (std::size_t i = 0; i < work.all.size(); ++i) {
+    const Meeting::Transfer& each = work.all[i];
+    const bool is_moved =
+        each.bytes <= Meeting::largest_sent_parcel && is_allocated(work.memory[i], each.bytes) &&
+        (each.direction == Meeting::Direction::receive || sent[each.peer] <= Meeting::most_sent_parcels);
+    transfers.push_back({each, is_moved ? work.memory[i] : nullptr});
+  }
+  launch("SendRecv", parameters.data(), std::make_unique<Gate>(shared_from_this(), std::move(transfers)),
+         stream);
   for (const CUstream other : work.streams)
     if (other != stream) expect(cuStreamWaitEvent(other, last_, 0), "cuStreamWaitEvent");
 }

@@ -7,8 +7,11 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <ctime>
+#include <dirent.h>
 #include <fcntl.h>
 #include <mutex>
+#include <string_view>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -22,7 +25,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::uint64_t layout_version = 0x6375'6576'6e63'0001;
+constexpr std::uint64_t layout_version = 0x6375'6576'6e63'0002;
 /// How long a rank waits for others that have not come.
 constexpr auto longest_wait = 300s;
 
@@ -47,15 +50,33 @@ struct Line {
   }
 };
 
+constexpr const char* folder = "/dev/shm";
+constexpr std::string_view file_begins = "cuevent-nccl-";
+
 std::string path_of(const Meeting::Name& name) {
   char text[64];
-  std::snprintf(text, sizeof text, "/dev/shm/cuevent-nccl-%016llx%016llx",
+  std::snprintf(text, sizeof text, "%s/%s%016llx%016llx", folder, file_begins.data(),
                 static_cast<unsigned long long>(name[0]), static_cast<unsigned long long>(name[1]));
   return text;
 }
 
 [[noreturn]] void fail_with_file(const std::string& path, const std::string& what) {
   fail(ncclSystemError, path + ": " + what);
+}
+
+/// A lock of one place in a file. It ends with the open file, so also if the process is killed.
+struct flock lock_at(off_t place, off_t places = 1) {
+  struct flock lock {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  lock.l_start = place;
+  lock.l_len = places;
+  return lock;
+}
+constexpr off_t place_of_maker = most_ranks;
+
+bool is_own_file(const struct stat& found) {
+  return S_ISREG(found.st_mode) && found.st_uid == geteuid() && (found.st_mode & 077) == 0;
 }
 
 /// The files that this process made. Those that the ranks have not removed go with the process.
@@ -65,30 +86,63 @@ public:
     static auto* const made = new MadeFiles; // used at the end of the process
     return *made;
   }
-  void add(const std::string& path) {
+  /// Keeps the open file, whose lock says that its maker lives.
+  void add(const std::string& path, int file) {
     const std::lock_guard lock(mutex_);
-    paths_.push_back(path);
+    std::erase_if(files_, [](const Made& each) {
+      struct stat found {};
+      const bool is_removed = fstat(each.file, &found) == 0 && found.st_nlink == 0;
+      if (is_removed) close(each.file);
+      return is_removed;
+    });
+    files_.push_back({path, file, getpid()});
   }
 
 private:
-  MadeFiles() : process_(getpid()) {
+  MadeFiles() {
     std::atexit([] {
-      MadeFiles& made = instance();
-      if (getpid() != made.process_) return; // a fork has made none of them
-      for (const std::string& path : made.paths_)
-        unlink(path.c_str());
+      for (const Made& each : instance().files_)
+        if (each.maker == getpid()) unlink(each.path.c_str()); // a fork has the files of its parent, too
     });
   }
 
-  const pid_t process_;
+  struct Made {
+    std::string path;
+    int file;
+    pid_t maker;
+  };
   std::mutex mutex_;
-  std::vector<std::string> paths_;
+  std::vector<Made> files_;
 };
+
+/// Files of killed processes: nobody has a lock in them. Neither has a process that makes one, for a moment.
+void remove_abandoned() {
+  DIR* const all = opendir(folder);
+  if (all == nullptr) return;
+  constexpr int most_looked_at = 10'000; // other users may have any number
+  for (int i = 0; i < most_looked_at; ++i) {
+    const dirent* const entry = readdir(all);
+    if (entry == nullptr) break;
+    const std::string_view name = entry->d_name;
+    if (name.substr(0, file_begins.size()) != file_begins) continue;
+    const int file = openat(dirfd(all), entry->d_name, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    if (file < 0) continue;
+    struct stat found {};
+    struct flock any = lock_at(0, 0); // to the end
+    if (fstat(file, &found) == 0 && is_own_file(found) && std::time(nullptr) - found.st_mtime > 60 &&
+        fcntl(file, F_OFD_GETLK, &any) == 0 && any.l_type == F_UNLCK)
+      unlinkat(dirfd(all), entry->d_name, 0);
+    close(file);
+  }
+  closedir(all);
+}
 
 } // namespace
 
 /// A new file has zeros. An object of atomics begins its life with them.
 struct Meeting::Memory {
+  static constexpr std::size_t sent_kept = 2 * most_sent_parcels;
+
   struct Rank {
     std::atomic<std::uint32_t> is_there, ranks, device;
     Line collectives;
@@ -96,26 +150,51 @@ struct Meeting::Memory {
     std::atomic<std::uint64_t> splits, names;
     std::atomic<std::int64_t> color[2], key[2]; ///< of a split, by its number
     std::atomic<std::uint64_t> name[2][2];
-    /// By the collective's number. Nobody begins the next but one before all have read this one.
-    unsigned char parcels[2][largest_parcel];
+    std::atomic<std::uint64_t> shown[2], sent[most_ranks][sent_kept]; ///< numbers of the parcels
   };
   std::atomic<std::uint64_t> version;
   Rank of[most_ranks];
+
+  /// By the collective's number. Nobody begins the next but one before all have read this one.
+  unsigned char parcels[most_ranks][2][largest_parcel];
+  /// By the receiver and the transfer's number. A sender is at most one kernel ahead of the receiver.
+  unsigned char sent[most_ranks][most_ranks][sent_kept][largest_sent_parcel];
+};
+
+struct Meeting::Parcel {
+  std::atomic<std::uint64_t>& number;
+  unsigned char* bytes;
+  std::size_t largest;
+
+  static Parcel of_collective(Memory& in, unsigned rank, std::uint64_t number) {
+    return {in.of[rank].shown[number % 2], in.parcels[rank][number % 2], largest_parcel};
+  }
+  static Parcel of_transfer(Memory& in, unsigned from, unsigned to, std::uint64_t number) {
+    const std::size_t place = number % Memory::sent_kept;
+    return {in.of[from].sent[to][place], in.sent[from][to][place], largest_sent_parcel};
+  }
 };
 
 Meeting::Name Meeting::create() {
   Name name{};
   if (getrandom(name.data(), sizeof name, 0) != sizeof name) fail(ncclSystemError, "getrandom failed");
+  remove_abandoned();
   const std::string path = path_of(name);
   const int file = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (file < 0) fail_with_file(path, std::strerror(errno));
-  MadeFiles::instance().add(path);
+  struct flock own = lock_at(place_of_maker);
   const std::uint64_t version = layout_version;
-  const bool done = ftruncate(file, sizeof(Memory)) == 0 &&
+  // A page that the file system has no memory for would end the process.
+  const bool done = fcntl(file, F_OFD_SETLK, &own) == 0 && ftruncate(file, sizeof(Memory)) == 0 &&
+                    fallocate(file, 0, 0, offsetof(Memory, parcels)) == 0 &&
                     pwrite(file, &version, sizeof version, offsetof(Memory, version)) == sizeof version;
-  const std::string why = done ? "" : std::strerror(errno);
-  close(file);
-  if (!done) fail_with_file(path, why);
+  if (!done) {
+    const std::string why = std::strerror(errno);
+    unlink(path.c_str());
+    close(file);
+    fail_with_file(path, why);
+  }
+  MadeFiles::instance().add(path, file);
   return name;
 }
 
@@ -127,17 +206,12 @@ Meeting::Meeting(const Name& name, unsigned ranks, unsigned rank, std::uint32_t 
                                                               "all ranks have used the id");
   file_ = file;
   struct stat found {};
-  const bool is_right = fstat(file, &found) == 0 && S_ISREG(found.st_mode) && found.st_uid == geteuid() &&
-                        (found.st_mode & 077) == 0 && found.st_size == sizeof(Memory);
+  const bool is_right = fstat(file, &found) == 0 && is_own_file(found) && found.st_size == sizeof(Memory);
   void* const memory =
       is_right ? mmap(nullptr, sizeof(Memory), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
   if (memory != MAP_FAILED) memory_ = static_cast<Memory*>(memory);
   std::string wrong;
-  struct flock place {};
-  place.l_type = F_WRLCK;
-  place.l_whence = SEEK_SET;
-  place.l_start = rank;
-  place.l_len = 1;
+  struct flock place = lock_at(rank);
   if (memory_ == nullptr || memory_->version != layout_version)
     wrong = "this is no file of a communicator that this user's processes made";
   else if (fcntl(file, F_OFD_SETLK, &place) != 0 || memory_->of[rank].is_there != 0)
@@ -155,21 +229,19 @@ Meeting::Meeting(const Name& name, unsigned ranks, unsigned rank, std::uint32_t 
 }
 
 Meeting::~Meeting() {
-  leave();
   munmap(memory_, sizeof(Memory));
+  close(file_);
 }
 
 void Meeting::leave() {
-  if (const int file = file_.exchange(-1); file >= 0) close(file); // the rank's lock ends
+  struct flock place = lock_at(rank_);
+  place.l_type = F_UNLCK;
+  fcntl(file_, F_OFD_SETLK, &place);
 }
 
 /// The lock of a rank ends with its process.
 bool Meeting::is_there(unsigned rank) const {
-  struct flock place {};
-  place.l_type = F_WRLCK;
-  place.l_whence = SEEK_SET;
-  place.l_start = rank;
-  place.l_len = 1;
+  struct flock place = lock_at(rank);
   return rank == rank_ || fcntl(file_, F_OFD_GETLK, &place) != 0 || place.l_type != F_UNLCK;
 }
 
@@ -208,15 +280,28 @@ void Meeting::wait_for_all(const Stopped& stopped) const {
   }
 }
 
+void Meeting::show(const Parcel& parcel, std::uint64_t number, const void* from, std::size_t bytes) {
+  if (from == nullptr || bytes == 0 || bytes > parcel.largest) return;
+  const off_t place = parcel.bytes - reinterpret_cast<unsigned char*>(memory_);
+  if (fallocate(file_, 0, place, static_cast<off_t>(bytes)) != 0) return; // the file system is full
+  std::memcpy(parcel.bytes, from, bytes);
+  parcel.number.store(number, std::memory_order_release);
+}
+
+void Meeting::read(const Parcel& parcel, std::uint64_t number, void* to, std::size_t bytes) {
+  if (to != nullptr && bytes <= parcel.largest && parcel.number.load(std::memory_order_acquire) == number)
+    std::memcpy(to, parcel.bytes, bytes);
+}
+
 std::uint64_t Meeting::begin(std::uint64_t what, const void* parcel, std::size_t bytes) {
-  Memory::Rank& own = memory_->of[rank_];
-  if (bytes != 0 && bytes <= largest_parcel)
-    std::memcpy(own.parcels[(own.collectives.count + 1) % 2], parcel, bytes);
-  return own.collectives.begin(what);
+  Line& line = memory_->of[rank_].collectives;
+  const std::uint64_t number = line.count + 1;
+  show(Parcel::of_collective(*memory_, rank_, number), number, parcel, bytes);
+  return line.begin(what);
 }
 
 void Meeting::read_parcel(std::uint64_t number, unsigned rank, void* to, std::size_t bytes) const {
-  if (bytes <= largest_parcel) std::memcpy(to, memory_->of[rank].parcels[number % 2], bytes);
+  read(Parcel::of_collective(*memory_, rank, number), number, to, bytes);
 }
 
 bool Meeting::all_have_begun(std::uint64_t number, std::uint64_t what) const {
@@ -224,8 +309,17 @@ bool Meeting::all_have_begun(std::uint64_t number, std::uint64_t what) const {
                      [&](const Memory::Rank& each) { return each.collectives.has(number, what); });
 }
 
-std::uint64_t Meeting::begin(const Transfer& own) {
-  return memory_->of[rank_].transfers[static_cast<int>(own.direction)][own.peer].begin(own.bytes);
+std::uint64_t Meeting::begin(const Transfer& own, const void* parcel) {
+  Line& line = memory_->of[rank_].transfers[static_cast<int>(own.direction)][own.peer];
+  if (own.direction == Direction::send) {
+    const std::uint64_t number = line.count + 1;
+    show(Parcel::of_transfer(*memory_, rank_, own.peer, number), number, parcel, own.bytes);
+  }
+  return line.begin(own.bytes);
+}
+
+void Meeting::read_parcel(const Transfer& own, std::uint64_t number, void* to) const {
+  read(Parcel::of_transfer(*memory_, own.peer, rank_, number), number, to, own.bytes);
 }
 
 bool Meeting::other_side_has_begun(const Transfer& own, std::uint64_t number) const {

@@ -11,7 +11,8 @@
 
 namespace cuevent::sim::nccl {
 
-inline constexpr unsigned most_ranks = 64;
+/// Each has a device of its own, of which the simulator has at most this many.
+inline constexpr unsigned most_ranks = 8;
 
 /// The ranks only store to their own part, and wait for nobody while they hold anything. So a rank that dies
 /// holds up nothing but the collectives that it has not joined.
@@ -19,7 +20,8 @@ inline constexpr unsigned most_ranks = 64;
 class Meeting {
 public:
   using Name = std::array<std::uint64_t, 2>; ///< random
-  /// Makes the memory of a communicator. It disappears once all ranks are there, or with this process.
+  /// Makes the memory of a communicator. It disappears once all ranks are there, or with this process. If the
+  /// process was killed, it disappears when another process makes one.
   static Name create();
 
   using Stopped = std::function<bool()>; ///< asked while a rank waits
@@ -34,12 +36,15 @@ public:
   /// device, or if `stopped`.
   void wait_for_all(const Stopped& stopped) const;
 
-  /// Bytes that a rank shows to the others, for collectives that copy. Larger ones are not moved.
-  static constexpr std::size_t largest_parcel = 64 << 10;
+  /// Bytes that a rank shows to others, for collectives and transfers that move values. More are not moved.
+  static constexpr std::size_t largest_parcel = 64 << 10, largest_sent_parcel = 16 << 10;
+  /// A kernel with more transfers to one rank moves none of them.
+  static constexpr std::size_t most_sent_parcels = 4;
 
   /// Says that the rank has begun the collective, and returns its number, from 1.
   std::uint64_t begin(std::uint64_t what, const void* parcel = nullptr, std::size_t bytes = 0);
-  /// Of a rank, while this rank is in the collective that all have begun.
+  /// Of a rank, while this rank is in the collective that all have begun. Changes nothing if the rank has
+  /// shown nothing.
   void read_parcel(std::uint64_t number, unsigned rank, void* to, std::size_t bytes) const;
   /// Whether all ranks have begun the same collective as this number. If they differ, this never holds.
   bool all_have_begun(std::uint64_t number, std::uint64_t what) const;
@@ -51,7 +56,9 @@ public:
     std::uint64_t bytes;
   };
   /// Both sides count the transfers from one rank to another.
-  std::uint64_t begin(const Transfer&);
+  std::uint64_t begin(const Transfer&, const void* parcel = nullptr);
+  /// Of the sender, while this rank is in the kernel with the transfer, which the sender has begun.
+  void read_parcel(const Transfer&, std::uint64_t number, void* to) const;
   bool other_side_has_begun(const Transfer&, std::uint64_t number) const;
 
   /// A new communicator of the ranks with the same color, in the order of their keys and then of their ranks.
@@ -70,6 +77,9 @@ public:
 
 private:
   struct Memory;
+  struct Parcel;
+  void show(const Parcel&, std::uint64_t number, const void* from, std::size_t bytes);
+  static void read(const Parcel&, std::uint64_t number, void* to, std::size_t bytes);
 
   bool is_there(unsigned rank) const;
   enum class Needed { it, all };
@@ -77,7 +87,7 @@ private:
   void wait_until(Holds, unsigned rank, Needed, const Stopped& stopped) const;
 
   Memory* memory_ = nullptr;
-  std::atomic<int> file_{-1};
+  int file_ = -1;
   std::string path_;
   unsigned ranks_, rank_;
   std::uint64_t splits_ = 0;

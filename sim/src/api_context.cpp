@@ -307,7 +307,8 @@ CUresult Api::synchronize_context(const std::shared_ptr<Context>& context) {
   return CUDA_SUCCESS;
 }
 
-// Access to memory is never refused, so this is about the answers alone.
+// Access to memory is never refused, so this is about the answers alone. Each pair of devices is as a pair of
+// two devices. Not measured: two_devices.third
 CUresult Api::cuCtxEnablePeerAccess(CUcontext handle, unsigned int flags) {
   const auto home = current_context();
   const auto peer = context(handle);

@@ -96,7 +96,8 @@ CUresult Api::cuCtxResetPersistingL2Cache() {
 namespace {
 
 std::string bus_id(int ordinal) {
-  return "0000:0" + std::to_string(ordinal + 1) + ":00.0"; // there are two devices at most
+  static_assert(most_devices < 10, "a bus is one digit");
+  return "0000:0" + std::to_string(ordinal + 1) + ":00.0";
 }
 
 } // namespace

@@ -58,8 +58,9 @@ Computer::Computer() {
 }
 
 void Computer::reset(Lock& lock, const Options& chosen) {
-  if (chosen.devices < 1 || chosen.devices > 2)
-    misuse("reset: the number of devices is " + std::to_string(chosen.devices) + ": use 1 or 2");
+  if (chosen.devices < 1 || chosen.devices > most_devices)
+    misuse("reset: the number of devices is " + std::to_string(chosen.devices) + ": use 1 to " +
+           std::to_string(most_devices));
   if (chosen.driver_version < 12000 || chosen.driver_version > newest_driver_version)
     misuse("reset: the driver version is " + std::to_string(chosen.driver_version) + ": use 12000 to " +
            std::to_string(newest_driver_version));

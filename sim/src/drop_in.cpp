@@ -110,7 +110,7 @@ const bool configured = [] {
   refuse_unknown_variables();
   Options& options = chosen.options;
   options.mode = chooses("CUEVENT_SIM_MODE", "stepped", "running") ? Mode::stepped : Mode::running;
-  options.devices = number_from("CUEVENT_SIM_DEVICES", options.devices, 1, 2);
+  options.devices = number_from("CUEVENT_SIM_DEVICES", options.devices, 1, most_devices);
   options.driver_version =
       number_from("CUEVENT_SIM_DRIVER_VERSION", options.driver_version, 12000, newest_driver_version);
   options.patience = std::chrono::milliseconds(number_from("CUEVENT_SIM_PATIENCE_MS",

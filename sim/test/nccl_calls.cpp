@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
 // Communicators of the simulator's NCCL, between threads and between processes: nccl_calls NAME. There are
-// two devices.
+// eight devices.
 #include "../nccl/nccl.hpp"
 
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <fcntl.h>
 #include <functional>
 #include <string>
@@ -24,6 +26,11 @@ using namespace std::chrono_literals;
   ((holds) ? void()                                                                                          \
            : (std::fprintf(stderr, "line %d: %s: %s\n", __LINE__, #holds, ncclGetLastError(nullptr)),        \
               std::exit(1)))
+
+/// Of the case. Each has the device of its number.
+int ranks = 2;
+int after(int rank) { return (rank + 1) % ranks; }
+int before(int rank) { return (rank + ranks - 1) % ranks; }
 
 /// A device with a stream and memory. Its context is current for the thread.
 struct Device {
@@ -47,7 +54,7 @@ struct Device {
 };
 
 struct Rank : Device {
-  Rank(const ncclUniqueId& id, int rank, int ranks = 2) : Device(rank) {
+  Rank(const ncclUniqueId& id, int rank) : Device(rank) {
     CHECK(ncclCommInitRank(&comm, ranks, id, rank) == ncclSuccess);
   }
   ncclResult_t reduce(std::size_t count = 64) const {
@@ -67,37 +74,46 @@ std::string path_of(const ncclUniqueId& id) {
 }
 bool exists(const ncclUniqueId& id) { return access(path_of(id).c_str(), F_OK) == 0; }
 
-/// Two ranks on threads of this process.
+/// The ranks are threads of this process.
 void on_threads(const std::function<void(const ncclUniqueId&, int)>& run) {
   const ncclUniqueId id = new_id();
-  std::thread other([&] { run(id, 1); });
+  std::vector<std::thread> others;
+  for (int rank = 1; rank < ranks; ++rank)
+    others.emplace_back([&run, id, rank] { run(id, rank); });
   run(id, 0);
-  other.join();
+  for (std::thread& other : others)
+    other.join();
+  CHECK(!exists(id));
 }
 
-/// Rank 1 is a process of its own, which has to end with success.
+/// Each other rank than 0 is a process of its own, which has to end with success.
 void on_processes(const std::function<void(const ncclUniqueId&, int)>& run) {
   int ends[2];
   CHECK(pipe(ends) == 0);
-  const pid_t child = fork(); // before the driver is initialised
-  if (child == 0) {
+  std::vector<pid_t> children;
+  for (int rank = 1; rank < ranks; ++rank) {
+    children.push_back(fork()); // before the driver is initialised
+    if (children.back() != 0) continue;
     ncclUniqueId id{};
     CHECK(read(ends[0], &id, sizeof id) == sizeof id);
-    run(id, 1);
+    run(id, rank);
     _exit(0);
   }
   const ncclUniqueId id = new_id();
-  CHECK(write(ends[1], &id, sizeof id) == sizeof id);
+  for (std::size_t i = 0; i < children.size(); ++i)
+    CHECK(write(ends[1], &id, sizeof id) == sizeof id);
   run(id, 0);
-  int status = 0;
-  CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  for (const pid_t child : children) {
+    int status = 0;
+    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  }
   CHECK(!exists(id));
 }
 
 void all_collectives(const ncclUniqueId& id, int number) {
   const Rank rank(id, number);
   int value = -1;
-  CHECK(ncclCommCount(rank.comm, &value) == ncclSuccess && value == 2);
+  CHECK(ncclCommCount(rank.comm, &value) == ncclSuccess && value == ranks);
   CHECK(ncclCommUserRank(rank.comm, &value) == ncclSuccess && value == number);
   CHECK(ncclCommCuDevice(rank.comm, &value) == ncclSuccess && value == number);
   const auto run = [&] {
@@ -117,12 +133,12 @@ void all_collectives(const ncclUniqueId& id, int number) {
     CHECK(ncclRedOpCreatePreMulSum(&made, &scalar, f32, 1, rank.comm) == ncclSuccess);
     CHECK(ncclAllReduce(from, to, 64, f32, made, rank.comm, rank.stream) == ncclSuccess);
     CHECK(ncclRedOpDestroy(made, rank.comm) == ncclSuccess);
-    CHECK(ncclSend(from, 64, f32, 1 - number, rank.comm, rank.stream) == ncclSuccess);
+    CHECK(ncclSend(from, 64, f32, after(number), rank.comm, rank.stream) == ncclSuccess);
   };
   for (int i = 0; i < 50; ++i) {
     CHECK(ncclGroupStart() == ncclSuccess);
     run();
-    CHECK(ncclRecv(rank.at(), 64, nccl_float32, 1 - number, rank.comm, rank.stream) == ncclSuccess);
+    CHECK(ncclRecv(rank.at(), 64, nccl_float32, before(number), rank.comm, rank.stream) == ncclSuccess);
     CHECK(ncclGroupEnd() == ncclSuccess);
   }
   rank.synchronize();
@@ -131,32 +147,78 @@ void all_collectives(const ncclUniqueId& id, int number) {
   CHECK(rank.reduce() == ncclInvalidArgument);
 }
 
-/// PyTorch compares the shapes of parameters by an all-gather.
+int number_at(const Device& device, std::size_t offset) {
+  int found = 0;
+  CHECK(cuMemcpyDtoH(&found, device.memory + offset, sizeof found) == CUDA_SUCCESS);
+  return found;
+}
+
+void set(const Device& device, std::size_t offset, int number) {
+  CHECK(cuMemsetD32Async(device.memory + offset, static_cast<unsigned>(number), 1, device.stream) ==
+        CUDA_SUCCESS);
+}
+
+/// PyTorch compares the shapes of parameters by an all-gather, and exchanges sizes by an all-to-all.
 void copies(const ncclUniqueId& id, int number) {
   const Rank rank(id, number);
   for (int i = 0; i < 20; ++i) {
-    const int own = 100 * i + number, root = i % 2;
-    int gathered[2] = {}, sent = 0;
-    CHECK(cuMemsetD32Async(rank.memory, static_cast<unsigned>(own), 1, rank.stream) == CUDA_SUCCESS);
+    const int own = 100 * i + number, root = i % ranks;
+    set(rank, 0, own);
     CHECK(ncclAllGather(rank.at(), rank.at(64), 1, nccl_float32, rank.comm, rank.stream) == ncclSuccess);
     CHECK(ncclBroadcast(rank.at(), rank.at(128), 1, nccl_float32, root, rank.comm, rank.stream) ==
           ncclSuccess);
+    CHECK(ncclGroupStart() == ncclSuccess);
+    CHECK(ncclSend(rank.at(), 1, nccl_float32, after(number), rank.comm, rank.stream) == ncclSuccess);
+    CHECK(ncclRecv(rank.at(192), 1, nccl_float32, before(number), rank.comm, rank.stream) == ncclSuccess);
+    CHECK(ncclGroupEnd() == ncclSuccess);
+    for (unsigned to = 0; to < static_cast<unsigned>(ranks); ++to)
+      set(rank, 256 + 4 * to, 1000 * own + static_cast<int>(to));
+    CHECK(ncclAlltoAll(rank.at(256), rank.at(320), 1, nccl_float32, rank.comm, rank.stream) == ncclSuccess);
+    CHECK(ncclGather(rank.at(), rank.at(384), 1, nccl_float32, root, rank.comm, rank.stream) == ncclSuccess);
+    CHECK(ncclScatter(rank.at(256), rank.at(448), 1, nccl_float32, root, rank.comm, rank.stream) ==
+          ncclSuccess);
     rank.synchronize();
-    CHECK(cuMemcpyDtoH(gathered, rank.memory + 64, sizeof gathered) == CUDA_SUCCESS);
-    CHECK(cuMemcpyDtoH(&sent, rank.memory + 128, sizeof sent) == CUDA_SUCCESS);
-    CHECK(gathered[0] == 100 * i && gathered[1] == 100 * i + 1 && sent == 100 * i + root);
+    for (int each = 0; each < ranks; ++each) {
+      const std::size_t place = 4 * static_cast<std::size_t>(each);
+      CHECK(number_at(rank, 64 + place) == 100 * i + each);
+      CHECK(number_at(rank, 320 + place) == 1000 * (100 * i + each) + number);
+      CHECK(number != root || number_at(rank, 384 + place) == 100 * i + each);
+    }
+    CHECK(number_at(rank, 128) == 100 * i + root);
+    CHECK(number_at(rank, 192) == 100 * i + before(number));
+    CHECK(number_at(rank, 448) == 1000 * (100 * i + root) + number);
   }
+
+  // A kernel with many transfers to one rank moves none, and neither does a wrong pointer.
+  set(rank, 0, 5);
+  set(rank, 64, 6);
+  CHECK(ncclGroupStart() == ncclSuccess);
+  for (int i = 0; i < 30; ++i) {
+    CHECK(ncclSend(rank.at(), 1, nccl_float32, after(number), rank.comm, rank.stream) == ncclSuccess);
+    CHECK(ncclRecv(rank.at(64), 1, nccl_float32, before(number), rank.comm, rank.stream) == ncclSuccess);
+  }
+  CHECK(ncclGroupEnd() == ncclSuccess);
+  rank.synchronize();
+  CHECK(number_at(rank, 64) == 6);
+  void* const wrong = reinterpret_cast<void*>(8);
+  CHECK(ncclBroadcast(number == 0 ? rank.at() : nullptr, number == 0 ? rank.at(64) : wrong, 1, nccl_float32,
+                      0, rank.comm, rank.stream) == ncclSuccess);
+  CHECK(ncclBroadcast(wrong, rank.at(64), 1, nccl_float32, 1, rank.comm, rank.stream) == ncclSuccess);
+  CHECK(ncclAllGather(rank.at(), wrong, 1, nccl_float32, rank.comm, rank.stream) == ncclSuccess);
+  rank.synchronize();
+  CHECK(number_at(rank, 64) == (number == 0 ? 5 : 6));
   CHECK(ncclCommDestroy(rank.comm) == ncclSuccess);
 }
 
-/// A collective ends only when the other rank has begun it, on the device.
+/// A collective ends only when the last rank has begun it, on the device.
 void ends_together(const ncclUniqueId& id, int number) {
   const Rank rank(id, number);
   const auto begin = std::chrono::steady_clock::now();
-  if (number == 1) std::this_thread::sleep_for(300ms);
+  const bool is_last = number == ranks - 1;
+  if (is_last) std::this_thread::sleep_for(300ms);
   CHECK(rank.reduce() == ncclSuccess);
   rank.synchronize();
-  CHECK(number == 1 || std::chrono::steady_clock::now() - begin > 200ms);
+  CHECK(is_last || std::chrono::steady_clock::now() - begin > 200ms);
   CHECK(ncclCommDestroy(rank.comm) == ncclSuccess);
 }
 
@@ -177,16 +239,16 @@ void never_ends(const ncclUniqueId& id, int number, const std::function<void(con
 
 void skips(const ncclUniqueId& id, int number) {
   never_ends(id, number, [&](const Rank& rank) {
-    if (number == 0) CHECK(rank.reduce() == ncclSuccess);
+    if (number != 1) CHECK(rank.reduce() == ncclSuccess);
     CHECK(ncclAllGather(rank.at(), rank.at(), 64, nccl_float32, rank.comm, rank.stream) == ncclSuccess);
   });
 }
 void counts_differ(const ncclUniqueId& id, int number) {
-  never_ends(id, number, [&](const Rank& rank) { CHECK(rank.reduce(64 + number) == ncclSuccess); });
+  never_ends(id, number, [&](const Rank& rank) { CHECK(rank.reduce(number == 1 ? 63 : 64) == ncclSuccess); });
 }
 void no_receiver(const ncclUniqueId& id, int number) {
   never_ends(id, number, [&](const Rank& rank) {
-    CHECK(ncclSend(rank.at(), 64, nccl_float32, 1 - number, rank.comm, rank.stream) == ncclSuccess);
+    CHECK(ncclSend(rank.at(), 64, nccl_float32, after(number), rank.comm, rank.stream) == ncclSuccess);
   });
 }
 
@@ -194,6 +256,7 @@ void no_receiver(const ncclUniqueId& id, int number) {
 void dead_rank(const ncclUniqueId& id, int number) {
   const Rank rank(id, number);
   if (number == 1) _exit(0);
+  std::this_thread::sleep_for(50ms);
   CHECK(rank.reduce() == ncclSuccess);
   std::this_thread::sleep_for(300ms);
   CHECK(!rank.is_done());
@@ -222,26 +285,53 @@ void dead_before_all_came(const ncclUniqueId& id, int number) {
   CHECK(unlink(path_of(id).c_str()) == 0); // at the end of the process otherwise
 }
 
+/// What a process leaves that was killed goes when another one makes an id.
+void killed_maker() {
+  int ends[2];
+  CHECK(pipe(ends) == 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    const ncclUniqueId id = new_id();
+    CHECK(write(ends[1], &id, sizeof id) == sizeof id);
+    raise(SIGKILL);
+  }
+  ncclUniqueId left{};
+  CHECK(read(ends[0], &left, sizeof left) == sizeof left);
+  CHECK(waitpid(child, nullptr, 0) == child);
+  const ncclUniqueId own = new_id();
+  CHECK(exists(left)); // its maker may be about to lock it
+  const timespec hour_ago[] = {{std::time(nullptr) - 3600, 0}, {std::time(nullptr) - 3600, 0}};
+  for (const ncclUniqueId& id : {left, own})
+    CHECK(utimensat(AT_FDCWD, path_of(id).c_str(), hour_ago, 0) == 0);
+  new_id();
+  CHECK(!exists(left) && exists(own));
+}
+
 void splits(const ncclUniqueId& id, int number) {
   const Rank rank(id, number);
   for (int i = 0; i < 3; ++i) {
-    ncclComm_t all = nullptr, alone = nullptr, none = nullptr;
+    ncclComm_t all = nullptr, alone = nullptr, none = nullptr, part = nullptr;
     int value = -1;
     CHECK(ncclCommSplit(rank.comm, 5, -number, &all, nullptr) == ncclSuccess); // in the opposite order
-    CHECK(ncclCommUserRank(all, &value) == ncclSuccess && value == 1 - number);
+    CHECK(ncclCommUserRank(all, &value) == ncclSuccess && value == ranks - 1 - number);
     CHECK(ncclAllReduce(rank.at(), rank.at(), 64, nccl_float32, nccl_sum, all, rank.stream) == ncclSuccess);
     CHECK(ncclCommSplit(rank.comm, number, 0, &alone, nullptr) == ncclSuccess);
     CHECK(ncclCommCount(alone, &value) == ncclSuccess && value == 1);
-    CHECK(cuMemsetD32Async(rank.memory, 1000 + number, 64, rank.stream) == CUDA_SUCCESS);
+    CHECK(cuMemsetD32Async(rank.memory, static_cast<unsigned>(1000 + number), 64, rank.stream) ==
+          CUDA_SUCCESS);
     CHECK(ncclAllReduce(rank.at(), rank.at(4096), 64, nccl_float32, nccl_sum, alone, rank.stream) ==
           ncclSuccess);
     CHECK(ncclCommSplit(rank.comm, number == 0 ? 0 : nccl_no_color, 0, &none, nullptr) == ncclSuccess);
-    CHECK((none == nullptr) == (number == 1));
+    CHECK((none == nullptr) == (number != 0));
+    CHECK(ncclCommSplit(rank.comm, number % 2, number, &part, nullptr) == ncclSuccess);
+    CHECK(ncclCommCount(part, &value) == ncclSuccess && value == ranks / 2);
+    CHECK(ncclCommUserRank(part, &value) == ncclSuccess && value == number / 2);
+    CHECK(ncclAllReduce(rank.at(), rank.at(), 64, nccl_float32, nccl_sum, part, rank.stream) == ncclSuccess);
     rank.synchronize();
     int copied = 0;
     CHECK(cuMemcpyDtoH(&copied, rank.memory + 4096, sizeof copied) == CUDA_SUCCESS &&
           copied == 1000 + number);
-    for (const ncclComm_t each : {all, alone, none})
+    for (const ncclComm_t each : {all, alone, none, part})
       CHECK(ncclCommDestroy(each) == ncclSuccess);
   }
 }
@@ -335,6 +425,7 @@ void refused() {
   ncclComm_t comm = nullptr;
   const ncclUniqueId id = new_id();
   CHECK(ncclCommInitRank(nullptr, 2, id, 0) == ncclInvalidArgument);
+  CHECK(ncclCommInitRank(&comm, 9, id, 0) == ncclInvalidUsage);
   for (const int rank : {-1, 2})
     CHECK(ncclCommInitRank(&comm, 2, id, rank) == ncclInvalidArgument);
   CHECK(ncclCommInitRank(&comm, 2, ncclUniqueId{}, 0) == ncclInvalidArgument);
@@ -375,6 +466,13 @@ struct Case {
   std::function<void()> run;
 };
 
+std::function<void()> of_eight(std::function<void()> run) {
+  return [run] {
+    ranks = 8;
+    run();
+  };
+}
+
 } // namespace
 
 int main(int argc, char** argv) {
@@ -382,6 +480,17 @@ int main(int argc, char** argv) {
       {"threads", [] { on_threads(all_collectives); }},
       {"processes", [] { on_processes(all_collectives); }},
       {"copies", [] { on_processes(copies); }},
+      {"eight-threads", of_eight([] {
+         on_threads(all_collectives);
+         on_threads(copies);
+         on_threads(splits);
+       })},
+      {"eight-processes", of_eight([] { on_processes(all_collectives); })},
+      {"eight-processes-copy", of_eight([] { on_processes(copies); })},
+      {"eight-processes-split", of_eight([] { on_processes(splits); })},
+      {"eight-processes-end-together", of_eight([] { on_processes(ends_together); })},
+      {"one-of-eight-threads-skips", of_eight([] { on_threads(skips); })},
+      {"one-of-eight-processes-skips", of_eight([] { on_processes(skips); })},
       {"threads-end-together", [] { on_threads(ends_together); }},
       {"processes-end-together", [] { on_processes(ends_together); }},
       {"skips", [] { on_processes(skips); }},
@@ -394,6 +503,7 @@ int main(int argc, char** argv) {
       {"one-thread", one_thread},
       {"nonblocking", nonblocking},
       {"refused", refused},
+      {"killed-maker", killed_maker},
   };
   for (const Case& each : cases)
     if (argc == 2 && each.name == std::string(argv[1])) {

@@ -60,7 +60,8 @@ TEST_CASE("fail_next and make_context_fault refuse what cannot fail") {
     sim::make_context_fault(f.context, CUDA_SUCCESS);
   }));
   CHECK(says("there is no simulated process 2", [] { sim::calls(2); }));
-  CHECK(says("use 1 or 2", [] { sim::reset({.devices = 3}); }));
+  for (const int devices : {0, 9})
+    CHECK(says("use 1 to 8", [=] { sim::reset({.devices = devices}); }));
 }
 
 TEST_CASE("pending counts the operations of default streams too, and lists all of them") {

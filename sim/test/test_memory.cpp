@@ -191,26 +191,3 @@ TEST_CASE("the operations on values of CUDA 8 and 9 are refused, and those of CU
   OK(f.cu.stream_synchronize(f.stream)); // no call has put anything on the stream
   OK(f.cu.write_value_32(f.stream, address, 1, 0));
 }
-
-TEST_CASE("every form of a bus id names its device") {
-  Fixture f({.devices = 2});
-  const auto id_of = f.cu.find<PFN_cuDeviceGetPCIBusId_v4010>("cuDeviceGetPCIBusId", 4010);
-  const auto by_id = f.cu.find<PFN_cuDeviceGetByPCIBusId_v4010>("cuDeviceGetByPCIBusId", 4010);
-  for (const CUdevice device : {0, 1}) {
-    char full[32];
-    OK(id_of(full, sizeof full, device));
-    const std::string number = std::to_string(device + 1);
-    for (const std::string& id : {std::string(full), "0000:0" + number + ":00", "0:" + number + ":0.0",
-                                  "00000000:0" + number + ":00.0", "0" + number + ":00.0", number + ":0.0"}) {
-      CAPTURE(id);
-      CUdevice found = -1;
-      OK(by_id(&found, id.c_str()));
-      CHECK(found == device);
-    }
-  }
-  CUdevice found = -1;
-  CHECK(by_id(&found, "0:3:0.0") == CUDA_ERROR_INVALID_DEVICE);
-  CHECK(by_id(&found, "1:1:0.0") == CUDA_ERROR_INVALID_DEVICE);
-  CHECK(by_id(&found, "0:1:0.0 or") == CUDA_ERROR_INVALID_VALUE);
-  CHECK(found == -1);
-}

@@ -44,6 +44,9 @@ enum class Unmodelled {
   error,   ///< it returns CUDA_ERROR_NOT_SUPPORTED and changes nothing; the first one of each name is printed
 };
 
+/// A machine has at most this many devices.
+inline constexpr int most_devices = 8;
+
 /// The driver that is simulated unless the options say otherwise: CUDA 13.0, with which the answers were
 /// measured, or the version of the headers if they are older.
 inline constexpr int usual_driver_version = std::min(CUDA_VERSION, 13000);
@@ -52,7 +55,7 @@ inline constexpr int newest_driver_version = CUDA_VERSION < 13000 ? CUDA_VERSION
 
 struct Options {
   Mode mode = Mode::stepped;
-  int devices = 1;                           ///< 1 or 2
+  int devices = 1;                           ///< 1 to most_devices
   int driver_version = usual_driver_version; ///< at least 12000; functions newer than this are not found
   /// The seed for the order of operations that may run in any order. If empty, they run in the order of
   /// submission.

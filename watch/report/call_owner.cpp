@@ -157,6 +157,9 @@ bool concerns_program(watch::Rule rule, Owner owner) {
     return owner == Owner::program;
   case watch::Rule::timed_never_read: // a package may do both because of how the program calls it
   case watch::Rule::blocking_in_a_loop:
+  case watch::Rule::pageable_copy:
+  case watch::Rule::allocated_in_a_loop:
+  case watch::Rule::serial_host_functions:
     return owner != Owner::cuda;
   default:
     return true;

@@ -25,6 +25,7 @@ inline void add_rules(World& world, OptInRules opt_in, const Report& report) {
     world.add(rules(world, report));
   if (opt_in.fork.before != not_forked) world.add(fork_rules(world, report, opt_in.fork));
   if (opt_in.cost) world.add(cost_rules(world, report));
+  if (opt_in.cost) world.add(lost_time_rules(world, report));
   if (opt_in.leaks) world.add(leak_rules(world, report));
   if (opt_in.order) world.add(order_rules(world, report, *opt_in.order));
 }

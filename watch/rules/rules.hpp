@@ -17,6 +17,7 @@ Rules lifetime_rules(const World& world, Report report); // what is used after i
 Rules capture_rules(const World& world, Report report);  // what invalidates captures, and what they lack
 Rules fault_rules(const World& world, Report report);    // device work that fails
 Rules cost_rules(const World& world, Report report);     // calls that are right, and cost more than they need
+Rules lost_time_rules(const World& world, Report report); // time that is lost in harmless calls
 Rules leak_rules(const World& world, Report report);      // objects that are never destroyed
 
 /// Whether the result tells that device work has failed.

@@ -14,9 +14,8 @@ bool is_pageable_side(const Library& library, CUmemorytype type, const void* hos
 
 template <class Copy>
 bool copies_pageable_rows(const Library& library, const Copy* copy) {
-  return copy != nullptr &&
-         (is_pageable_side(library, copy->srcMemoryType, copy->srcHost, copy->srcDevice) ||
-          is_pageable_side(library, copy->dstMemoryType, copy->dstHost, copy->dstDevice));
+  return copy != nullptr && (is_pageable_side(library, copy->srcMemoryType, copy->srcHost, copy->srcDevice) ||
+                             is_pageable_side(library, copy->dstMemoryType, copy->dstHost, copy->dstDevice));
 }
 
 } // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// With Feature::costs, how long functions of the program run on streams, and how long they wait for each other.
+// With Feature::costs, how long functions of the program run on streams, and wait for each other.
 #pragma once
 
 #include "protocol/calls.hpp"

@@ -86,10 +86,10 @@ constexpr bool is_question(Verb verb) {
 
 /// Calls that may wait for the device, or for locks of the driver that others hold while they wait.
 constexpr bool may_wait(Verb verb) {
-  return can_block(verb) || verb == Verb::other || verb == Verb::initialize || verb == Verb::memory_make || verb == Verb::memory_free ||
-         verb == Verb::stream_destroy || verb == Verb::exec_destroy || verb == Verb::context_destroy ||
-         verb == Verb::context_release || verb == Verb::primary_release || verb == Verb::device_reset ||
-         verb == Verb::primary_retain || verb == Verb::context_create;
+  return can_block(verb) || verb == Verb::other || verb == Verb::initialize || verb == Verb::memory_make ||
+         verb == Verb::memory_free || verb == Verb::stream_destroy || verb == Verb::exec_destroy ||
+         verb == Verb::context_destroy || verb == Verb::context_release || verb == Verb::primary_release ||
+         verb == Verb::device_reset || verb == Verb::primary_retain || verb == Verb::context_create;
 }
 
 /// Calls that change nodes or edges of graphs, and not their events.

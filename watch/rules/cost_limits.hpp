@@ -10,10 +10,10 @@
 
 namespace watch {
 
-constexpr unsigned long often = 100;    // below that, a place is no loop
-constexpr unsigned long few_waits = 30; // that are a loop too, if they take long
-constexpr unsigned long reuse = 10;     // how often a pool would give each object away, at least
-constexpr std::chrono::milliseconds long_wait{50};     // of all calls of a place
+constexpr unsigned long often = 100;               // below that, a place is no loop
+constexpr unsigned long few_waits = 30;            // that are a loop too, if they take long
+constexpr unsigned long reuse = 10;                // how often a pool would give each object away, at least
+constexpr std::chrono::milliseconds long_wait{50}; // of all calls of a place
 constexpr std::chrono::microseconds shortest_wait{10}; // a call that has nothing to wait for takes less
 
 /// A stack and its function. Calls without a stack have one place for each function.

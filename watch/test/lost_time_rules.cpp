@@ -89,8 +89,9 @@ TEST_CASE("memory that is allocated and freed in a loop is counted, with the tim
     process.stack = 2;
     process.free(memory);
   });
-  CHECK(process.end() == "allocated-in-a-loop 200: memory was allocated here and freed 200 times; at most 1 of "
-                         "the blocks lived at a time. These calls took 5 ms; it was freed here");
+  CHECK(process.end() ==
+        "allocated-in-a-loop 200: memory was allocated here and freed 200 times; at most 1 of "
+        "the blocks lived at a time. These calls took 5 ms; it was freed here");
 }
 
 TEST_CASE("memory that lives, or few blocks, are no loop", "[watch][cost]") {
@@ -123,7 +124,8 @@ TEST_CASE("functions that need not wait for others cost nothing", "[watch][cost]
   auto now = 0ns;
   for (int i = 0; i < 200; ++i, now += 5ms) {
     same_stream.run(stream, now, now, 1ms), same_stream.run(stream, now, now + 1001us, 1ms);
-    later.run(stream, now, now, 1ms), later.run(other_stream, now, now + 2ms, 1ms); // it had other work before
+    later.run(stream, now, now, 1ms),
+        later.run(other_stream, now, now + 2ms, 1ms); // it had other work before
     brief.run(stream, now, now, 3us), brief.run(other_stream, now, now + 4us, 3us);
     on_threads.thread = 1, on_threads.run(stream, now, now, 1ms);
     on_threads.thread = 2, on_threads.run(other_stream, now, now + 1001us, 1ms);

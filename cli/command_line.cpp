@@ -329,6 +329,8 @@ Examples:
   watch_command->add_flag("--cost", watch_options.cost, "At the end, also report what the program wastes");
   watch_command->add_flag("--leaks", watch_options.leaks,
                           "At the end, also report what the program never destroys");
+  watch_command->add_flag("--vendor", watch_options.vendor,
+                          "Also report what cuBLAS, NCCL and other libraries of CUDA do wrong by themselves");
   CLI::Option* const jitter =
       watch_command->add_option("--jitter", watch_options.jitter,
                                 "Hold streams back, by a seed: 7, or with --check several seeds: 1..20");

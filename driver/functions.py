@@ -21,7 +21,7 @@ EFFECTS = {
     "sets": {""},
     "waits": {"itself", "event", "stream", "context", "process", "no"},
     "blocks": {"queue", "lock", "no"},
-    "context": {"needed", "stream", "no"},
+    "context": {"needed", "stream", "told", "no"},
     "capture": {"node", "safe", "unsafe", "refused"},
 }
 HEAD = re.compile(r"(?P<symbol>cu\w+)(?: = (?P<name>cu\w+))? (?P<version>\d+)"

@@ -11,14 +11,19 @@ NEW_TYPES = {
     **dict.fromkeys(["CUmemLocation*", "CUmemcpyAttributes*", "CUDA_MEMCPY3D_BATCH_OP*",
                      "CUDA_FABRIC_COPY_BATCH_OP*", "CUmemDecompressParams*", "CUgraphRecaptureCallback",
                      "CUctxCreateParams*", "CUdevResourceDesc", "CUgraphEdgeData*",
-                     "CUstreamCigCaptureParams*", "EGLSyncKHR"], "Opaque"),
+                     "CUstreamCigCaptureParams*", "CUfunctionLoadingState*", "CUgraphConditionalHandle*",
+                     "const CUgraphEdgeData**", "EGLSyncKHR"], "Opaque"),
 }
 # Parameters whose value is a word of the record: handles, and numbers of 32 bits. protocol/words.hpp does the
 # same by type, and a static_assert in auditor/hooks.cpp compares the two.
 RECORDED = roles.WATCHED | {"mode", "device"}
-NUMBERS = {"int", "unsigned int", "cuuint32_t"}
+NUMBERS = {"int", "unsigned int", "cuuint32_t",
+           # Enumerations.
+           "CUdevice_attribute", "CUfunc_cache", "CUfunction_attribute", "CUlimit", "CUmem_advise",
+           "CUmemAllocationHandleType", "CUmemAllocationType", "CUmemPool_attribute", "CUpointer_attribute",
+           "CUstreamAttrID"}
 WORDS = 4  # of a record
-NEVER_RECORDED = {"lookup", "name_function"}
+NO_WORDS = {"lookup", "name_function"}  # that a rule needs
 HAVE_TIME = {"event_synchronize", "stream_synchronize", "context_synchronize", "copy"}  # as their last word
 NODES = {"node_add_event", "node_set_event", "exec_set_event", "node_add", "exec_change", "node_change"}
 SUBMIT = {"work", "value_wait", "value_write", "graph_launch"}
@@ -54,7 +59,7 @@ def words_of(function):
     """The field that each word of a record of the function is, or ""."""
     verb, found = function.uses["watch"], function.roles()
     kinds = [role.what for role in found]
-    if verb in NEVER_RECORDED:
+    if verb in NO_WORDS:
         return []
     if verb == "work":  # the stream comes first: the null stream if the call names none
         return (["stream"] + ["function"] * ("function" in kinds or "launch list" in kinds) +
@@ -90,6 +95,8 @@ def effects_of(function):
         # A kernel whose parameters are not in the arguments of the call.
         "hides_memory": function.effects.get("submits") == "kernel" and "void**" not in kinds,
         "stays_on_device": stays_on_device(function, has),
+        "ends_object": any(use == "ends" for _, use in has),
+        "tells_context": function.effects.get("context") == "told",
     }
     return [name for name, is_set in bits.items() if is_set]
 
@@ -119,6 +126,9 @@ def written(table):
     for function in table:
         verb = function.uses.get("watch")
         if verb is None:
+            if function.effects.get("context", "no") != "no" and "unwatched" not in function.uses:
+                raise functions.BadTable(f"{function.symbol}: a call without a current context is refused, "
+                                         "so it is watched: `watch brief`")
             continue
         check(function)
         types = ", ".join(map(hook_type, function.parameters))

@@ -52,4 +52,10 @@ std::string seen_text(const WatchSession& watched, std::size_t findings, bool ha
   return text;
 }
 
+std::string vendor_text(std::size_t findings) {
+  if (findings == 0) return {};
+  return "; " + counted(findings, "more finding is", "more findings are") +
+         " about libraries of CUDA alone: --vendor lists them";
+}
+
 } // namespace cli

@@ -12,4 +12,7 @@ namespace cli {
 /// "watched 3 processes, 41,200 calls, no finding; 1 process could not be watched: ..."
 std::string seen_text(const WatchSession& watched, std::size_t findings, bool have_hangs);
 
+/// "; 4 more findings are about libraries of CUDA alone: --vendor lists them", or the empty text.
+std::string vendor_text(std::size_t findings);
+
 } // namespace cli

@@ -37,7 +37,7 @@ void WatchSession::add(const std::shared_ptr<watch::CallFile>& file) {
   auto world = std::make_unique<watch::World>();
   std::optional<watch::OrderOptions> order;
   if (!options_.order.empty()) order = {options_.order == "all", &blind_};
-  watch::add_rules(*world, {options_.cost, options_.leaks, file->is_forked(), order},
+  watch::add_rules(*world, {options_.cost, options_.leaks, file->fork(), order},
                    [this, file](const watch::Finding& finding) { report_.add(*file, finding); });
   const bool has_probes = (file->region().features & watch::probes) != 0;
   auto hang = has_probes ? std::make_unique<watch::HangWatch>(*file, *world, hangs_) : nullptr;

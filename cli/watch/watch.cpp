@@ -130,7 +130,8 @@ int watch_to_the_end(const WatchOptions& options) {
     throw CannotStart(is_attached ? usage : not_started, error.what());
   }
   watch::CallText texts;
-  watch::WatchReport report(files.suppressions, texts);
+  watch::WatchReport report(files.suppressions, texts,
+                            options.vendor ? watch::OfVendor::reported : watch::OfVendor::counted);
   HeldCalls held(options.jitter, texts);
   const std::chrono::seconds hang(options.hang);
   watch::HangReports hangs(texts, keep_in(files.reports));
@@ -150,7 +151,8 @@ int watch_to_the_end(const WatchOptions& options) {
   report.print_summary();
   if (const std::string sentence = held.sentence(); !sentence.empty())
     watch::print_text("cuevent watch: " + sentence + '\n');
-  const std::string seen = seen_text(watched, report.findings(), hangs.have_hangs());
+  const std::string seen =
+      seen_text(watched, report.findings(), hangs.have_hangs()) + vendor_text(report.vendor_findings());
   watch::print_text("cuevent watch: " + seen + '\n');
   bool is_written = true;
   if (files.json->is_wanted()) {
@@ -161,6 +163,7 @@ int watch_to_the_end(const WatchOptions& options) {
                                 {"calls", watched.calls()},
                                 {"unwatched", processes_json(watched.unwatched())},
                                 {"partly_watched", processes_json(watched.partly_watched())},
+                                {"vendor_findings", report.vendor_findings()},
                                 {"findings", report.json()}};
     if (options.hang > 0) json["hangs"] = hangs.json();
     if (!options.jitter.empty()) json["jitter"] = held.json();

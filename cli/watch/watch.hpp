@@ -18,12 +18,13 @@ struct WatchOptions {
   std::vector<std::string> suppressions;
   std::string stacks = "usual";
   bool fail = false;
-  unsigned hang = 0;  // seconds without progress after which a hang is reported; 0: never
-  bool cost = false;  // also report what the program wastes
-  bool leaks = false; // also report what it leaks
-  std::string jitter; // "7", "1..20", or "=" and a list of holds; empty: no stream is held
-  std::string check;  // a command that reads the program's output; empty: the program runs once
-  std::string order;  // also report memory that two streams use without an order: certain or all; empty: not
+  unsigned hang = 0;   // seconds without progress after which a hang is reported; 0: never
+  bool cost = false;   // also report what the program wastes
+  bool leaks = false;  // also report what it leaks
+  bool vendor = false; // also report what is about libraries of CUDA alone
+  std::string jitter;  // "7", "1..20", or "=" and a list of holds; empty: no stream is held
+  std::string check;   // a command that reads the program's output; empty: the program runs once
+  std::string order;   // also report memory that two streams use without an order: certain or all; empty: not
 };
 
 /// Returns the exit code of the program, or 128 + the number of the signal that ended it.

@@ -27,7 +27,7 @@ namespace {
 unsigned features_for(const WatchOptions& options) {
   unsigned features = 0;
   if (options.hang > 0) features |= watch::probes | watch::blocking_calls;
-  if (options.cost) features |= watch::blocking_calls;
+  if (options.cost) features |= watch::blocking_calls | watch::costs;
   if (!options.jitter.empty()) features |= watch::jitter;
   if (!options.order.empty()) features |= watch::memory_use | watch::blocking_calls;
   return features;

@@ -2,6 +2,7 @@
 // The functions that stand in front of the driver's. Each calls the driver's with the same arguments,
 // returns its result, and records the call.
 
+#include "auditor/costs.hpp"
 #include "auditor/graph_events.hpp"
 #include "auditor/kernel_names.hpp"
 #include "auditor/plain_launches.hpp"
@@ -9,6 +10,7 @@
 #include "auditor/recorder.hpp"
 #include "auditor/stacks.hpp"
 #include "auditor/state.hpp"
+#include "auditor/tick_rate.hpp"
 #include "protocol/ticks.hpp"
 #include "protocol/words.hpp"
 
@@ -87,7 +89,7 @@ template <Verb verb>
 bool is_unrecorded() {
   if (verb == Verb::memory_make || verb == Verb::capture_change || changes_graph(verb))
     return !has_feature(memory_use);
-  return verb == Verb::other || is_question(verb) || verb == Verb::memory_free;
+  return verb == Verb::other || verb == Verb::initialize || is_question(verb) || verb == Verb::memory_free;
 }
 
 /// Whether a submission may block its thread.
@@ -217,6 +219,32 @@ template <Verb verb>
   if (probed) probe_after<verb>(thread, call);
 }
 
+/// A call has failed that nobody has looked at before.
+[[gnu::noinline, gnu::cold]] void record_refusal(unsigned library, CallData& call, CUresult result,
+                                                 std::uintptr_t address, std::uintptr_t above) {
+  Thread* const thread = this_thread();
+  if (thread == nullptr) return;
+  call.thread = thread->number;
+  call.result = static_cast<std::uint32_t>(result);
+  call.context = current_context(state.libraries[library]);
+  if (region->stacks != Stacks::none) call.stack = stack_number(*thread, address, above, true);
+  record(call);
+}
+
+/// How long the call took that has just returned. `what` is as spent_entry says.
+[[gnu::noinline, gnu::cold]] void record_spent(Thread& thread, CallData& call, std::uint64_t taken,
+                                               std::uint64_t what, std::uintptr_t address,
+                                               std::uintptr_t above) {
+  if (call.stack == 0 && region->stacks != Stacks::none)
+    call.stack = stack_number(thread, address, above, true);
+  CallData spent = call;
+  spent.entry = spent_entry;
+  spent.count = 2;
+  spent.words[0] = call.entry | taken << 16U;
+  spent.words[1] = what;
+  record(spent);
+}
+
 template <class Found, class Library>
 void name_found_kernel(Found* found, Library, const char* name) {
   name_kernel(reinterpret_cast<std::uintptr_t>(*found), name);
@@ -249,6 +277,8 @@ struct Hook<Copy, Index, PerThread, CUresult(Arguments...)> {
     const auto above = reinterpret_cast<std::uintptr_t>(__builtin_dwarf_cfa());
     if constexpr (is_launch)
       return record_if_plain(address, above, arguments...);
+    else if constexpr (verb == Verb::brief || verb == Verb::name_function)
+      return record_if_refused(address, above, arguments...);
     else
       return watch(address, above, arguments...);
   }
@@ -287,8 +317,26 @@ private:
   [[gnu::noinline]] static void end_failed(Thread& thread, CUresult result, std::uintptr_t address,
                                            std::uintptr_t above, Arguments... arguments) {
     CallData made = call_data(arguments...);
+    made.marks |= mark_of_null_handle(arguments...);
     made.thread = thread.number;
     end<verb>(thread, Copy, made, result, address, above);
+  }
+
+  [[gnu::always_inline]] static CUresult record_if_refused(std::uintptr_t address, std::uintptr_t above,
+                                                           Arguments... arguments) {
+    const CUresult result = function()(arguments...);
+    if (result != CUDA_SUCCESS) [[unlikely]]
+      record_refusal_of(result, address, above, arguments...);
+    if constexpr (verb == Verb::name_function)
+      if (result == CUDA_SUCCESS && this_thread() != nullptr && has_feature(probes)) keep_name(arguments...);
+    return result;
+  }
+
+  [[gnu::noinline, gnu::cold]] static void record_refusal_of(CUresult result, std::uintptr_t address,
+                                                             std::uintptr_t above, Arguments... arguments) {
+    CallData made = call_data(arguments...);
+    made.marks |= mark_of_null_handle(arguments...);
+    record_refusal(Copy, made, result, address, above);
   }
 
   [[gnu::noinline, gnu::hot]] static CUresult watch_apart(std::uintptr_t address, std::uintptr_t above,
@@ -308,11 +356,6 @@ private:
       if constexpr (entry_data[Index].has(makes_context)) cleared_by_fork->context.note(several_contexts);
       if constexpr (ends_events(verb)) forget_streams({}, false);
       return function()(arguments...);
-    }
-    if constexpr (verb == Verb::name_function) {
-      const CUresult result = function()(arguments...);
-      if (result == CUDA_SUCCESS && has_feature(probes)) keep_name(arguments...);
-      return result;
     }
     CallData made = call_data(arguments...);
     begin<verb>(*thread, Copy, made, address, above);
@@ -339,18 +382,72 @@ private:
     }
     if constexpr (ends_functions)
       forget_parameters(); // and again later, in case that another thread launches
-    const CUresult result = function()(arguments...);
+    const CUresult result = call_driver(*thread, made, address, above, arguments...);
+    if constexpr (verb == Verb::initialize)
+      if (result == CUDA_SUCCESS) state.initialized.store(1, std::memory_order_relaxed);
     if constexpr (makes_green_context) cleared_by_fork->context.note(several_contexts);
     if (verb != Verb::work && result == CUDA_SUCCESS) {
       [[maybe_unused]] std::uint8_t index = 0;
       (add_result(made, index, arguments), ...);
     }
+    if (result != CUDA_SUCCESS) [[unlikely]]
+      made.marks |= mark_of_null_handle(arguments...);
+    if constexpr (has_cost)
+      if (result == CUDA_SUCCESS && has_feature(costs)) [[unlikely]]
+        tell_cost(*thread, library, made, address, above, arguments...);
     if constexpr (uses_memory(verb))
       if (result == CUDA_SUCCESS && has_feature(memory_use)) [[unlikely]]
         tell_memory({library, made}, arguments...);
     if constexpr (ends_functions) forget_parameters();
     end<verb>(*thread, Copy, made, result, address, above);
     return result;
+  }
+
+  static constexpr bool is_copy_on_stream = verb == Verb::work && entry_data[Index].work == Work::copy;
+  static constexpr bool has_cost =
+      verb == Verb::memory_make || verb == Verb::memory_free || is_copy_on_stream;
+
+  [[gnu::noinline, gnu::cold]] static void tell_cost(Thread& thread, const Library& library, CallData& made,
+                                                     std::uintptr_t address, std::uintptr_t above,
+                                                     Arguments... arguments) {
+    const std::uint64_t taken = ticks() - thread.slot->begun;
+    if constexpr (is_copy_on_stream) {
+      if (taken > ticks_in(shortest_wait_us) && copies_pageable(library, arguments...))
+        record_spent(thread, made, taken, 1, address, above);
+    } else if constexpr (has_cost) {
+      record_spent(thread, made, taken, memory_of(arguments...), address, above);
+    }
+  }
+
+  static CUresult call_driver([[maybe_unused]] Thread& thread, [[maybe_unused]] CallData& made,
+                              [[maybe_unused]] std::uintptr_t address, [[maybe_unused]] std::uintptr_t above,
+                              Arguments... arguments) {
+    if constexpr (verb == Verb::work && entry_data[Index].work == Work::host)
+      // A node keeps the function, and tells the program which one it is.
+      if (has_feature(costs) && !cleared_by_fork->captures.are_active()) [[unlikely]] {
+        if (made.stack == 0 && region->stacks != Stacks::none)
+          made.stack = stack_number(thread, address, above, true);
+        if (HostFunction* const place = take_host_function(made, made.stack)) {
+          const CUresult result = submit_measured(*place, arguments...);
+          if (result != CUDA_SUCCESS) give_back(place);
+          return result;
+        }
+      }
+    return function()(arguments...);
+  }
+
+  template <class... More>
+  static CUresult submit_measured(HostFunction& place, CUstream stream, CUhostFn function_of_program,
+                                  void* data, More... more) {
+    place.function = function_of_program;
+    place.data = data;
+    return function()(stream, function_of_program == nullptr ? nullptr : &run_host_function, &place, more...);
+  }
+  static CUresult submit_measured(HostFunction& place, CUstream stream, CUstreamCallback callback, void* data,
+                                  unsigned flags) {
+    place.callback = callback;
+    place.data = data;
+    return function()(stream, callback == nullptr ? nullptr : &run_stream_callback, &place, flags);
   }
 
   /// Complete but for the thread, the context and the stack.
@@ -410,7 +507,8 @@ struct Lookup {
 template <unsigned Copy, std::size_t Index, class Signature>
 struct HookOf {
   static void* of(bool per_thread_variant) {
-    return per_thread_variant ? reinterpret_cast<void*>(&Hook<Copy, Index, true, Signature>::call)
+    constexpr bool has_variant = entry_data[Index].suffix != nullptr;
+    return per_thread_variant ? reinterpret_cast<void*>(&Hook<Copy, Index, has_variant, Signature>::call)
                               : reinterpret_cast<void*>(&Hook<Copy, Index, false, Signature>::call);
   }
 };

@@ -154,7 +154,10 @@ Region* make_region(char* path) {
   made->name_space = name_space_of_numbers();
   made->stacks = options.stacks;
   made->features = options.features;
-  made->forked = region != nullptr ? 1 : 0; // it is the parent's
+  if (region != nullptr) { // it is the parent's
+    made->forked = state.initialized.load(std::memory_order_relaxed) != 0 ? had_initialized : had_loaded;
+    made->parent = region->process;
+  }
   made->overwrites = options.is_quiet ? 1 : 0;
   made->record_mask = records_wanted() - 1;
   made->launches_need_more =

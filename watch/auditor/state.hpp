@@ -14,6 +14,7 @@
 #include "auditor/captures.hpp"
 #include "auditor/first_launches.hpp"
 #include "auditor/held_streams.hpp"
+#include "auditor/host_functions.hpp"
 #include "auditor/interprocess_events.hpp"
 #include "auditor/jitter.hpp"
 #include "auditor/kernel_parameters.hpp"
@@ -62,6 +63,7 @@ struct ClearedByFork {
   Streams streams;
   Looker looker;
   HeldStreams held;
+  HostFunctions host_functions;
 };
 
 /// The file of this process. Before the first call of a forked child, of its parent.
@@ -82,6 +84,7 @@ struct alignas(128) State {
   JitterPlan jitter_plan{};
   const link_map* some_library = nullptr; // from which the other libraries are found
   OwnFile file{};
+  std::atomic<std::uint32_t> initialized; // not 0: cuInit has succeeded here, or in an ancestor
   QuietMode quiet{};
   Python python;
   std::atomic<CachedStack*> stacks[thread_limit]{}; // by slot; whoever gets the slot gets the memory

@@ -60,7 +60,7 @@ enum class Work : std::uint8_t {
 };
 
 /// What else is known about a function; each is a bit.
-enum Effect : std::uint8_t {
+enum Effect : std::uint16_t {
   adds_order = 1,       // to work that other calls submit, or to nodes
   makes_context = 2,    // also a green one
   ends_code = 4,        // and its functions, whose handles other functions may get
@@ -69,13 +69,15 @@ enum Effect : std::uint8_t {
   value_of_64_bits = 32,
   hides_memory = 64, // a kernel whose parameters are not in the arguments
   stays_on_device =
-      128, // a copy or a memset of which the host sees nothing, unless it looks at mapped memory
+      128,             // a copy or a memset of which the host sees nothing, unless it looks at mapped memory
+  ends_object = 256,   // or frees memory
+  tells_context = 512, // whether a context is current, and which: a refusal is an answer
 };
 
 struct EntryData {
   Verb verb;
   Work work;
-  std::uint8_t effects;       // bits of Effect
+  std::uint16_t effects;      // bits of Effect
   std::array<Field, 4> words; // of a record of this function
   const char* symbol;         // that libcuda exports
   const char* name;           // for cuGetProcAddress

@@ -9,7 +9,7 @@
 
 namespace watch {
 
-inline constexpr std::uint32_t protocol_version = 14; // changes with any type of this file and with calls.hpp
+inline constexpr std::uint32_t protocol_version = 15; // changes with any type of this file and with calls.hpp
 
 inline constexpr std::uint32_t folder_limit = 200; // bytes of the name of the folder, with its end
 /// A file in the folder that the reader has locked as long as it lives.
@@ -41,8 +41,13 @@ inline constexpr std::uint16_t graph_event_entry = 0xFFFE;
 /// stream + 2^32 times its own on it, the time in microseconds or 0, and the index into entry_data +
 /// 2^32 times the time since the first context was made, in microseconds.
 inline constexpr std::uint16_t hold_entry = 0xFFFD;
-/// The number that tells which memory the next call of the same thread uses: see MemoryPart. The smallest.
+/// The number that tells which memory the next call of the same thread uses: see MemoryPart.
 inline constexpr std::uint16_t memory_entry = 0xFFFC;
+/// The number that tells how long a call of the thread took, with Feature::costs. Its words are the index
+/// into entry_data + 2^16 times the ticks, and what the kind of the call has: the address of memory that was
+/// made or freed; 1 for a copy of memory that is pageable; of a function of the program that has run on a
+/// stream, the ticks when it began and when it was submitted, and the stream. The smallest.
+inline constexpr std::uint16_t spent_entry = 0xFFFB;
 
 /// The first word of such a record, and what the others are.
 enum class MemoryPart : std::uint8_t {
@@ -69,12 +74,35 @@ enum Feature : std::uint32_t {
   blocking_calls = 2, // gives stacks to copies without a stream, which can block
   jitter = 4,         // holds streams back: see jitter_plan.hpp
   memory_use = 8,     // records which memory calls use, and gives these calls stacks
+  costs = 16,         // records how long calls took that cost the host or a stream time: see spent_entry
 };
 
 /// What happened in a call, and what does not fit in the other numbers of a record.
 enum Mark : std::uint8_t {
   per_thread = 1, // the variant for per-thread default streams
   refused = 2,    // the driver was not called, because it would have crashed
+  null_handle = 4 // times a HandleKind: the first handle of a failed call that is null
+};
+
+/// What a null handle would have been. A null stream is a default stream, and no mistake.
+enum class HandleKind : std::uint8_t {
+  none,
+  event,
+  graph,
+  exec,
+  node,
+  context,
+  green_context,
+  function,
+  module,
+  library,
+  kernel,
+  pool,
+  user_object,
+  array,
+  mipmapped_array,
+  graphics_resource,
+  external_semaphore,
 };
 
 struct CallData {
@@ -87,6 +115,9 @@ struct CallData {
   std::uint64_t context; // that was current; 0 if the call does not depend on it
   std::uint64_t words[4];
 };
+
+/// What a parent had done before it forked this process.
+enum Forked : std::uint32_t { not_forked, had_loaded, had_initialized };
 
 /// Fills a line of the cache.
 struct alignas(64) Record {
@@ -148,7 +179,8 @@ struct Region {
   std::atomic<std::uint32_t> module_count;
   std::atomic<std::uint32_t> stack_count;
   std::atomic<std::uint32_t> frame_count;
-  std::uint32_t forked;     // not 0: its parent had loaded the driver before the fork
+  std::uint32_t forked;     // of a forked child, else 0: what its parent had done, a Forked
+  std::uint32_t parent;     // of a forked child: the number of its parent in `name_space`
   std::uint64_t name_space; // the inode of /proc/self/ns/pid, 0 if unknown
   std::int64_t first_time;  // of `first_tick`: ns of CLOCK_MONOTONIC
   // The reader adds 1 to `look_wanted` and wakes a thread of the auditor (futex), which then asks the driver

@@ -57,16 +57,19 @@ enum class Verb : std::uint8_t {
   context_release, // a green context ends, or a context that may be attached still
   primary_release,
   device_reset,
-  name_function, // cuModuleGetFunction and its like: never recorded, see Region::names
+  name_function, // cuModuleGetFunction and its like: recorded only if the call failed, see Region::names
   context_synchronize,
   copy,        // a copy or a memset without a stream, which may wait for the device
   memory_make, // recorded only if the call failed, or with Feature::memory_use
   memory_free, // the same
+  initialize,  // cuInit; recorded only if the call failed
   other,       // recorded only if the call failed
+  brief,       // the same, and the call does not wait: nothing is done before it
   probe,       // no call of the program
   graph_event, // no call of the program: an event of a graph that is about to be instantiated
   hold,        // a stream was held, see hold_entry: no call of the program
   memory_part, // MemoryPart, and its words: no call of the program
+  spent,       // how long a call took, see spent_entry: no call of the program
 };
 
 /// Calls that can wait for the device. The last of their four words is the time that they took.
@@ -83,10 +86,10 @@ constexpr bool is_question(Verb verb) {
 
 /// Calls that may wait for the device, or for locks of the driver that others hold while they wait.
 constexpr bool may_wait(Verb verb) {
-  return can_block(verb) || verb == Verb::other || verb == Verb::memory_make || verb == Verb::memory_free ||
-         verb == Verb::stream_destroy || verb == Verb::exec_destroy || verb == Verb::context_destroy ||
-         verb == Verb::context_release || verb == Verb::primary_release || verb == Verb::device_reset ||
-         verb == Verb::primary_retain || verb == Verb::context_create;
+  return can_block(verb) || verb == Verb::other || verb == Verb::initialize || verb == Verb::memory_make ||
+         verb == Verb::memory_free || verb == Verb::stream_destroy || verb == Verb::exec_destroy ||
+         verb == Verb::context_destroy || verb == Verb::context_release || verb == Verb::primary_release ||
+         verb == Verb::device_reset || verb == Verb::primary_retain || verb == Verb::context_create;
 }
 
 /// Calls that change nodes or edges of graphs, and not their events.

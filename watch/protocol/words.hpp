@@ -112,6 +112,55 @@ void add_result(CallData& call, std::uint8_t& index, T value) {
   if constexpr (is_word<T>) ++index;
 }
 
+/// The kind of a handle, if its null is no valid value.
+template <class T>
+constexpr HandleKind kind_of_handle = HandleKind::none;
+template <>
+inline constexpr HandleKind kind_of_handle<CUevent> = HandleKind::event;
+template <>
+inline constexpr HandleKind kind_of_handle<CUgraph> = HandleKind::graph;
+template <>
+inline constexpr HandleKind kind_of_handle<CUgraphExec> = HandleKind::exec;
+template <>
+inline constexpr HandleKind kind_of_handle<CUgraphNode> = HandleKind::node;
+template <>
+inline constexpr HandleKind kind_of_handle<CUcontext> = HandleKind::context;
+template <>
+inline constexpr HandleKind kind_of_handle<GreenContext*> = HandleKind::green_context;
+template <>
+inline constexpr HandleKind kind_of_handle<CUfunction> = HandleKind::function;
+template <>
+inline constexpr HandleKind kind_of_handle<CUmodule> = HandleKind::module;
+template <>
+inline constexpr HandleKind kind_of_handle<CUlibrary> = HandleKind::library;
+template <>
+inline constexpr HandleKind kind_of_handle<CUkernel> = HandleKind::kernel;
+template <>
+inline constexpr HandleKind kind_of_handle<CUmemoryPool> = HandleKind::pool;
+template <>
+inline constexpr HandleKind kind_of_handle<CUuserObject> = HandleKind::user_object;
+template <>
+inline constexpr HandleKind kind_of_handle<CUarray> = HandleKind::array;
+template <>
+inline constexpr HandleKind kind_of_handle<CUmipmappedArray> = HandleKind::mipmapped_array;
+template <>
+inline constexpr HandleKind kind_of_handle<CUgraphicsResource> = HandleKind::graphics_resource;
+template <>
+inline constexpr HandleKind kind_of_handle<CUexternalSemaphore> = HandleKind::external_semaphore;
+
+/// The mark of the first handle among the arguments that is null; 0 if none is.
+template <class... Arguments>
+std::uint8_t mark_of_null_handle(Arguments... arguments) {
+  HandleKind found = HandleKind::none;
+  [[maybe_unused]] const auto look = [&found](auto argument) {
+    constexpr HandleKind kind = kind_of_handle<decltype(argument)>;
+    if constexpr (kind != HandleKind::none)
+      if (argument == nullptr && found == HandleKind::none) found = kind;
+  };
+  (look(arguments), ...);
+  return static_cast<std::uint8_t>(static_cast<unsigned>(found) * Mark::null_handle);
+}
+
 template <class T>
 constexpr bool has_stream = std::is_same_v<T, CUstream> || std::is_same_v<T, const CUlaunchConfig*> ||
                             std::is_same_v<T, CUDA_LAUNCH_PARAMS*>;

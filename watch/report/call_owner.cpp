@@ -25,9 +25,33 @@ bool is_event_class(const std::string& frame) {
 }
 
 bool is_of_cuda(const std::string& path) {
-  return starts_with_any(name_of(path),
-                         {"libnccl", "libcublas", "libcudnn", "libcufft", "libcurand", "libcusolver",
-                          "libcusparse", "libcutensor", "libcupti", "libnpp", "libnvjpeg", "libnvshmem"});
+  return starts_with_any(
+      name_of(path),
+      {"libnccl",     "libcublas", "libcudnn",    "libcufft",   "libcufile",  "libcurand",    "libcusolver",
+       "libcusparse", "libcudss",  "libcutensor", "libcupti",   "libnpp",     "libnvjpeg",    "libnvshmem",
+       "libnvblas",   "libnvcomp", "libnvcuvid",  "libnvinfer", "libnvidia-", "libnvJitLink", "libnvrtc"});
+}
+
+bool is_standard_library(const SourceFrame& frame) {
+  return starts_with_any(name_of(frame.library), {"libstdc++.so", "libc++.so", "libgcc_s.so"});
+}
+
+/// Rules about events that one library makes and uses: no function of the vendor's libraries takes an event.
+bool is_about_events(Rule rule) {
+  switch (rule) {
+  case Rule::wait_never_recorded:
+  case Rule::wait_before_record:
+  case Rule::record_replaced:
+  case Rule::elapsed_without_timing:
+  case Rule::elapsed_never_recorded:
+  case Rule::elapsed_two_contexts:
+  case Rule::elapsed_too_early:
+  case Rule::elapsed_reversed:
+  case Rule::elapsed_without_work:
+    return true;
+  default:
+    return false;
+  }
 }
 
 /// A Python that is not the system's, as in a Conda environment, has the libraries of its packages in ../lib.
@@ -48,6 +72,24 @@ bool is_package(const std::string& path) {
 bool is_cuda_runtime(const SourceFrame& frame) {
   return starts_with_any(name_of(frame.library), {"libcudart", "libcuda.so"}) ||
          starts_with_any(frame.function, {"cuda", "libcudart_static"});
+}
+
+bool is_of_vendor(const SourceFrame& frame) {
+  return is_of_cuda(frame.library) || starts_with_any(name_of(frame.library), {"libcudart", "libcuda.so"}) ||
+         starts_with_any(frame.function, {"libcudart_static", "ncclStrongStream"}); // linked statically
+}
+
+bool is_of_vendor(Rule rule, const std::vector<SourceFrame>& stack) {
+  // The program is at fault, whoever is told first.
+  if (rule == Rule::device_fault || rule == Rule::used_after_fork) return false;
+  const auto is_vendors = [](const SourceFrame& frame) { return is_of_vendor(frame); };
+  if (is_about_events(rule) || !concerns_program(rule, Owner::cuda)) {
+    const auto caller = std::find_if_not(stack.begin(), stack.end(), is_wrapper);
+    if (caller != stack.end()) return is_vendors(*caller);
+  }
+  return std::any_of(stack.begin(), stack.end(), is_vendors) &&
+         std::all_of(stack.begin(), stack.end(),
+                     [&](const auto& frame) { return is_vendors(frame) || is_standard_library(frame); });
 }
 
 std::string_view qualified_name(std::string_view function) {
@@ -115,6 +157,9 @@ bool concerns_program(watch::Rule rule, Owner owner) {
     return owner == Owner::program;
   case watch::Rule::timed_never_read: // a package may do both because of how the program calls it
   case watch::Rule::blocking_in_a_loop:
+  case watch::Rule::pageable_copy:
+  case watch::Rule::allocated_in_a_loop:
+  case watch::Rule::serial_host_functions:
     return owner != Owner::cuda;
   default:
     return true;

@@ -22,6 +22,13 @@ enum class Owner {
 /// Whether the frame belongs to the driver or to the CUDA runtime, which may be linked statically.
 bool is_cuda_runtime(const SourceFrame& frame);
 
+/// Whether the frame belongs to a library of CUDA, its runtime or the driver.
+bool is_of_vendor(const SourceFrame& frame);
+
+/// Whether a finding of this rule, whose call has this stack, is about code of the vendor alone: no frame is
+/// another one's, or the rule is about events or costs, and a library of the vendor makes the call.
+bool is_of_vendor(Rule rule, const std::vector<SourceFrame>& stack);
+
 /// The name of a function, without its result and arguments: "std::function<void ()>::operator()".
 std::string_view qualified_name(std::string_view function);
 

@@ -4,6 +4,7 @@
 #include "report/call_owner.hpp"
 #include "report/folder.hpp"
 
+#include <algorithm>
 #include <fnmatch.h>
 #include <sstream>
 #include <stdexcept>
@@ -54,12 +55,6 @@ void Suppressions::read(const std::string& path) {
 
 bool Suppressions::drop(const Finding& finding, const std::vector<SourceFrame>& stack) const {
   const std::string name = page_of(finding.rule).name;
-  // NCCL lets each stream that it takes wait for the event of the one before, also if there was none.
-  if (finding.rule == Rule::wait_never_recorded)
-    for (const SourceFrame& frame : stack)
-      if (frame.function.starts_with("ncclStrongStream") ||
-          frame.library.find("libnccl.so") != std::string::npos)
-        return true;
   for (const auto& [rule, pattern] : lines_) {
     if (rule != "*" && rule != name) continue;
     if (pattern.empty()) return true;
@@ -93,11 +88,21 @@ static bool is_at_exit(const std::vector<SourceFrame>& stack) {
   return !has_names;
 }
 
-bool Filter::keeps(const CallFile& process, const Finding& finding) const {
-  if (!is_of_the_program(process, finding)) return false;
+bool Filter::is_of_vendor(const CallFile& process, const Finding& finding) const {
+  if (!watch::is_of_vendor(finding.rule, texts_.stack_of(process, finding.call))) return false;
+  // Which call an earlier one is about, a program may have decided: it destroys what a library uses.
+  return std::ranges::all_of(finding.earlier, [&](const Earlier& earlier) {
+    return watch::is_of_vendor(finding.rule, texts_.stack_of(process, earlier.call));
+  });
+}
+
+Kept Filter::judge(const CallFile& process, const Finding& finding) const {
   const auto stack = texts_.stack_of(process, finding.call);
   const bool is_late = finding.rule == Rule::use_after_context && finding.call.verb() == Verb::event_destroy;
-  return !(is_late && finding.call.returned && is_at_exit(stack)) && !suppressions_.drop(finding, stack);
+  if (is_late && finding.call.returned && is_at_exit(stack)) return Kept::no;
+  if (suppressions_.drop(finding, stack)) return Kept::no;
+  if (is_of_vendor(process, finding)) return Kept::as_vendors;
+  return is_of_the_program(process, finding) ? Kept::yes : Kept::no;
 }
 
 } // namespace watch

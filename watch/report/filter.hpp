@@ -25,14 +25,22 @@ private:
   std::vector<std::pair<std::string, std::string>> lines_;
 };
 
+enum class Kept {
+  no,
+  yes,
+  as_vendors, // it is about a library of CUDA alone
+};
+
 class Filter {
 public:
   Filter(const Suppressions& suppressions, CallText& texts) : suppressions_(suppressions), texts_(texts) {}
 
-  /// Whether the program can change what the finding reports, and nobody has suppressed it.
-  bool keeps(const CallFile& process, const Finding& finding) const;
+  /// Whether somebody can change what the finding reports, and nobody has suppressed it.
+  Kept judge(const CallFile& process, const Finding& finding) const;
 
 private:
+  bool is_of_vendor(const CallFile& process, const Finding& finding) const;
+
   /// Always true for mistakes.
   bool is_of_the_program(const CallFile& process, const Finding& finding) const;
 

@@ -112,7 +112,7 @@ void CallFile::release() {
 watch::Call CallFile::call_of(const watch::CallData& data, std::uint32_t time) {
   watch::Call call = decoded(data);
   call.time = clock_->time_of_record(time);
-  if (watch::can_block(call.verb())) call.duration = clock_->duration(call.ticks);
+  if (call.ticks != 0) call.duration = clock_->duration(call.ticks);
   return call;
 }
 
@@ -166,13 +166,15 @@ std::size_t CallFile::read(const std::function<void(const watch::Call&)>& see, b
     // The stamp is another one if the record was overwritten meanwhile.
     const bool is_torn = record.stamp.load(std::memory_order_relaxed) != stamp_of(next);
     if (takes_out_) region_->read.store(next + 1, std::memory_order_release);
-    if (was_complete && !is_torn && (call.entry < watch::entry_count || call.entry >= watch::memory_entry))
+    if (was_complete && !is_torn && (call.entry < watch::entry_count || call.entry >= watch::spent_entry))
       see(call_of(call, time)), ++count;
   }
   count += see_launches(ended ? ~std::uint64_t{0} : end, see);
   next_ = next;
   return count;
 }
+
+Fork CallFile::fork() const { return {std::min(Forked{region_->forked}, had_initialized), region_->parent}; }
 
 std::vector<watch::Call> CallFile::unfinished() const {
   std::vector<watch::Call> calls;

@@ -6,6 +6,7 @@
 #include "report/system_processes.hpp"
 #include "report/tick_clock.hpp"
 #include "rules/call.hpp"
+#include "rules/fork_rules.hpp"
 
 #include <deque>
 #include <functional>
@@ -55,8 +56,8 @@ public:
   bool has_ended() const;
   /// It has returned from main, or called exit.
   bool ended_by_itself() const { return region_->exited.load() != 0; }
-  /// It is a forked child of a process that had loaded the driver.
-  bool is_forked() const { return region_->forked != 0; }
+  /// What the process that forked this one had done with the driver; none if it is no forked child.
+  Fork fork() const;
   bool has_lost_calls() const { return region_->lost.load() != 0; }
   bool has_lost_threads() const { return region_->lost_threads.load() != 0; }
   /// Its number here. If nothing is known about it here, its number in its own namespace.

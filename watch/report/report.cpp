@@ -17,6 +17,16 @@ nlohmann::ordered_json place_json(const HoldPlace& place) {
 
 } // namespace
 
+/// Another process, or another part of the process, may make the same finding.
+std::string WatchReport::key_of(const CallFile& process, const Finding& finding) {
+  std::string key = std::string(page_of(finding.rule).name) + ' ' + finding.call.name();
+  for (const std::string& frame : process.python_stack(finding.call.stack))
+    key += '\n' + frame;
+  for (const SourceFrame& frame : texts_.stack_of(process, finding.call))
+    key += '\n' + frame.library + std::to_string(frame.offset);
+  return key;
+}
+
 void WatchReport::add(const CallFile& process, const Finding& finding) {
   // A call without a stack stands for all calls of its function.
   // Of a leak, the release of the context matters too.
@@ -29,14 +39,14 @@ void WatchReport::add(const CallFile& process, const Finding& finding) {
     return;
   }
   known_[quick_key] = -1;
-  if (!filter_.keeps(process, finding)) return;
+  const Kept kept = filter_.judge(process, finding);
+  if (kept == Kept::no) return;
+  const std::string key = key_of(process, finding);
+  if (kept == Kept::as_vendors && of_vendor_ == OfVendor::counted) {
+    vendors_.insert(key);
+    return;
+  }
   const RulePage& page = page_of(finding.rule);
-  std::string key = std::string(page.name) + ' ' + finding.call.name();
-  for (const std::string& frame : process.python_stack(finding.call.stack))
-    key += '\n' + frame;
-  for (const SourceFrame& frame : texts_.stack_of(process, finding.call))
-    key += '\n' + frame.library + std::to_string(frame.offset);
-  // Another process, or another part of the process, may have made it too.
   const auto [place, is_new] = by_stack_.try_emplace(key, entries_.size());
   known_[quick_key] = static_cast<long>(place->second);
   if (!is_new) return add_to(entries_[place->second], finding);

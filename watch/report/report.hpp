@@ -15,16 +15,21 @@
 
 namespace watch {
 
+/// Whether findings about libraries of CUDA alone are reported, or only counted.
+enum class OfVendor { counted, reported };
+
 class WatchReport {
 public:
-  WatchReport(const Suppressions& suppressions, CallText& texts)
-      : filter_(suppressions, texts), texts_(texts) {}
+  WatchReport(const Suppressions& suppressions, CallText& texts, OfVendor of_vendor)
+      : filter_(suppressions, texts), texts_(texts), of_vendor_(of_vendor) {}
 
   /// Prints the finding to standard error, unless there was one of this rule with this stack before, or if
   /// many were printed.
   void add(const CallFile& process, const Finding& finding);
 
   std::size_t findings() const { return entries_.size(); }
+  /// That are counted, and not reported. Of one stack and rule, one.
+  std::size_t vendor_findings() const { return vendors_.size(); }
 
   /// A table to standard error. Nothing if there are no findings.
   void print_summary() const;
@@ -45,8 +50,12 @@ private:
 
   static void add_to(Entry& entry, const Finding& finding);
 
+  std::string key_of(const CallFile& process, const Finding& finding);
+
   const Filter filter_;
   CallText& texts_;
+  const OfVendor of_vendor_;
+  std::set<std::string> vendors_; // keys of what is counted
   std::vector<Entry> entries_;
   std::set<Rule> told_;                         // rules whose advice was printed
   std::map<std::string, std::size_t> by_stack_; // into entries_

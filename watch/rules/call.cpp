@@ -29,6 +29,8 @@ std::array<Word, 4> words_of(Verb verb) {
     return {&Call::stream_handle, &Call::number, &Call::value, &Call::slot};
   case Verb::memory_part:
     return {&Call::number, &Call::address, &Call::value, &Call::flags};
+  case Verb::spent:
+    return {&Call::number, &Call::address, &Call::value, &Call::stream_handle};
   default:
     return {&Call::graph, &Call::node, &Call::event, &Call::node_type};
   }
@@ -58,8 +60,11 @@ std::uint32_t result_of(std::uint32_t number) {
 Call decoded(const CallData& data) {
   Call call;
   call.entry = data.entry;
-  call.marks = data.marks;
-  if (data.entry >= entry_count || entry_data[data.entry].suffix == nullptr)
+  call.marks = data.marks % null_handle;
+  const unsigned kind = data.marks / null_handle;
+  if (kind <= static_cast<unsigned>(HandleKind::external_semaphore))
+    call.null_handle = static_cast<HandleKind>(kind);
+  if (data.entry >= entry_count ? data.entry != spent_entry : entry_data[data.entry].suffix == nullptr)
     call.marks &= static_cast<std::uint8_t>(~per_thread);
   call.thread = data.thread;
   call.result = result_of(data.result);
@@ -75,6 +80,10 @@ Call decoded(const CallData& data) {
   if (call.node_type == 0) call.node_type = type_of_node(call.work());
   if (call.has(relaxed_capture)) call.mode = CU_STREAM_CAPTURE_MODE_RELAXED;
   if (can_block(verb)) call.ticks = data.words[3];
+  if (verb == Verb::spent) {
+    call.ticks = call.number >> 16U;
+    call.number = std::min<std::uint64_t>(call.number & 0xFFFFU, entry_count - 1);
+  }
   return call;
 }
 

@@ -48,18 +48,21 @@ struct Call {
   Handle exec = 0, node = 0, function = 0;
   Handle named_context = 0; // that it makes, ends or waits for; may be a green context
   std::uint64_t device = 0, flags = 0;
-  std::uint64_t mode = 0;               // CUstreamCaptureMode
-  std::uint64_t address = 0, value = 0; // of a memory operation; the value of a hold: its time in us
-  std::uint64_t number = 0;             // of a launch of an executable graph, a probe or a hold
-  std::uint64_t slot = 0;               // of a probe, in Region::streams; of a hold: its entry
-  std::uint64_t node_type = 0;          // CUgraphNodeType
-  std::uint64_t ticks = 0;              // that a call took which can block
-  HoldPlace place = {};                 // of a submission, with --order and --jitter
+  std::uint64_t mode = 0; // CUstreamCaptureMode
+  // Of a memory operation; the value of a hold: its time in us. Of a call that took time: see spent_entry.
+  std::uint64_t address = 0, value = 0;
+  std::uint64_t number = 0; // of a launch of an executable graph, a probe or a hold; the entry that took time
+  std::uint64_t slot = 0;   // of a probe, in Region::streams; of a hold: its entry
+  std::uint64_t node_type = 0;               // CUgraphNodeType
+  std::uint64_t ticks = 0;                   // that a call took which can block
+  HoldPlace place = {};                      // of a submission, with --order and --jitter
+  HandleKind null_handle = HandleKind::none; // of a failed call: the first of its handles that is null
 
   Verb verb() const {
     if (is_of_the_program()) return entry_data[entry].verb;
     if (entry == memory_entry) return Verb::memory_part;
     if (entry == hold_entry) return Verb::hold;
+    if (entry == spent_entry) return Verb::spent;
     return entry == probe_entry ? Verb::probe : Verb::graph_event;
   }
   Work work() const { return is_of_the_program() ? entry_data[entry].work : Work::none; }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What a program wastes: calls that are right, and cost more than they need to. They are counted by the stack
 // that made them.
+#include "rules/cost_limits.hpp"
 #include "rules/number_text.hpp"
 #include "rules/rules.hpp"
 
@@ -10,21 +11,9 @@ namespace watch {
 
 namespace {
 
-using namespace std::chrono_literals;
-
-constexpr unsigned long often = 100;    // below that, a place is no loop
-constexpr unsigned long few_uses = 4;   // of an object that lives briefly
-constexpr unsigned long few_waits = 30; // that are a loop too, if they take long
-constexpr unsigned long reuse = 10;     // how often a pool would give each event away, at least
-constexpr auto long_wait = 50ms;        // of all calls of a place
-constexpr auto shortest_wait = 10us;    // a call that has nothing to wait for takes less
+constexpr unsigned long few_uses = 4; // of an object that lives briefly
 
 constexpr Handle legacy_stream = 1;
-
-/// A stack and its function. Calls without a stack have one place for each function.
-using Place = std::pair<std::uint32_t, std::uint16_t>;
-
-Place place_of(const Call& call) { return {call.stack, call.entry}; }
 
 class CostRules : public Observer {
 public:
@@ -233,8 +222,7 @@ void CostRules::end(bool) {
   for (const auto& [where, creation] : creations_)
     end_creation(creation);
   for (const auto& [where, place] : blocking_)
-    if ((place.count >= often && place.waited > shortest_wait * place.count) ||
-        (place.count >= few_waits && place.waited > long_wait))
+    if (matters(place.count, place.waited))
       report_({Rule::blocking_in_a_loop,
                "the thread waited " + time_text(place.waited) + " in " + number_text(place.count) +
                    " calls that were made here",

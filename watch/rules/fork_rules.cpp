@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Objects of the parent in a forked child: those that the child has not made.
+#include "rules/fork_rules.hpp"
+
 #include "rules/object_text.hpp"
 #include "rules/rules.hpp"
 
@@ -9,11 +11,16 @@ namespace {
 
 class ForkRules : public Observer {
 public:
-  ForkRules(const World& world, Report report) : world_(world), report_(std::move(report)) {}
+  ForkRules(const World& world, Report report, Fork fork)
+      : world_(world), report_(std::move(report)), fork_(fork) {}
 
   void before(const Call& call) override {
     if (is_told_ || !call.is_of_the_program()) return;
-    if (call.returned && call.result == CUDA_ERROR_NOT_INITIALIZED) return report_unusable(call);
+    if (call.returned && call.result == CUDA_ERROR_NOT_INITIALIZED) {
+      // A parent that has only loaded the driver leaves it to the child to call cuInit first.
+      if (fork_.before == had_initialized || call.verb() == Verb::initialize) report_unusable(call);
+      return;
+    }
     if (is_left_out(call.verb())) return;
     std::string what;
     for (const Handle handle : call.events())
@@ -38,7 +45,8 @@ private:
   void report_unusable(const Call& call) {
     is_told_ = true;
     report_({Rule::used_after_fork,
-             call.name() + " fails in a forked child, because the parent had used the driver before the fork",
+             call.name() + " fails in a forked child, because its parent, process " +
+                 std::to_string(fork_.parent) + ", had used the driver before the fork",
              call,
              {}});
   }
@@ -51,13 +59,14 @@ private:
 
   const World& world_;
   const Report report_;
+  const Fork fork_;
   bool is_told_ = false;
 };
 
 } // namespace
 
-Rules fork_rules(const World& world, Report report) {
-  return std::make_shared<ForkRules>(world, std::move(report));
+Rules fork_rules(const World& world, Report report, Fork fork) {
+  return std::make_shared<ForkRules>(world, std::move(report), fork);
 }
 
 } // namespace watch

@@ -183,6 +183,32 @@ const std::vector<RulePage>& rule_pages() {
        "Wait less often, or later: .item(), .cpu(), .tolist() and torch.cuda.synchronize() wait for the "
        "device. Keep losses on the device and read them every few steps. Copy with non_blocking=True from "
        "pinned memory."},
+      {Rule::pageable_copy, "pageable-copy", "copies pageable memory on a stream, and the call waits",
+       "A copy on a stream returns at once only if the driver may access the memory of the host by itself. "
+       "Memory "
+       "of malloc or new is pageable: the call waits for the work of the stream before the copy, or until "
+       "all of "
+       "the memory is copied into a buffer of the driver.",
+       "Allocate the memory with cuMemHostAlloc (cudaMallocHost), or pin it once with cuMemHostRegister.",
+       "Use tensors of pinned memory: tensor.pin_memory(), or DataLoader(pin_memory=True)."},
+      {Rule::allocated_in_a_loop, "allocated-in-a-loop",
+       "allocates memory in a loop, and frees it soon after",
+       "cuMemFree, cuMemFreeHost and cuMemHostUnregister wait for the work of the device. Allocations take "
+       "locks "
+       "that other threads wait for.",
+       "Allocate the memory once, and use it again in each step; or use cuMemAllocAsync and cuMemFreeAsync, "
+       "which "
+       "keep memory in a pool and wait for nothing.",
+       "Leave the memory to PyTorch's allocator: do not call torch.cuda.empty_cache() in a loop."},
+      {Rule::serial_host_functions, "serial-host-functions",
+       "submits functions to several streams that take long, and run one after another",
+       "The functions of these streams ran on one thread. While the function of one stream runs, the other "
+       "streams "
+       "wait.",
+       "Let the function wake a thread of the program, which does the work, and return at once. If later "
+       "work of "
+       "the stream needs the result, let the stream wait for a value that this thread writes "
+       "(cuStreamWaitValue32)."},
       {Rule::query_of_completed, "query-of-completed",
        "queries an event again and again although it is known to be complete",
        "Each query is a call of the driver. A completed event stays complete until its next record, so the "

@@ -13,12 +13,12 @@ using Rules = std::shared_ptr<Observer>;
 Rules event_rules(const World& world, Report report);    // records, waits and queries of events
 Rules time_rules(const World& world, Report report);     // times between events
 Rules refused_rules(const World& world, Report report);  // calls that fail for a reason that is known
-Rules fork_rules(const World& world, Report report);     // in a forked child, objects of its parent
 Rules lifetime_rules(const World& world, Report report); // what is used after its end
 Rules capture_rules(const World& world, Report report);  // what invalidates captures, and what they lack
 Rules fault_rules(const World& world, Report report);    // device work that fails
 Rules cost_rules(const World& world, Report report);     // calls that are right, and cost more than they need
-Rules leak_rules(const World& world, Report report);     // objects that are never destroyed
+Rules lost_time_rules(const World& world, Report report); // time that is lost in harmless calls
+Rules leak_rules(const World& world, Report report);      // objects that are never destroyed
 
 /// Whether the result tells that device work has failed.
 bool is_fault(const Call& call);

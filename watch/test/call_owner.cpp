@@ -102,6 +102,34 @@ TEST_CASE("the CUDA runtime may be a library or part of the program", "[watch][o
   CHECK_FALSE(watch::is_cuda_runtime(frame("/home/a/libmodel.so")));
 }
 
+TEST_CASE("a finding about libraries of CUDA alone is not the program's", "[watch][owner]") {
+  using watch::Rule;
+  const SourceFrame cublas = frame("/x/libcublas.so.12", "cublasXtSgemm"), nccl = frame("/x/libnccl.so.2"),
+                    runtime = frame("/x/libcudart.so.12", "cudaStreamWaitEvent"),
+                    driver = frame("/x/libcuda.so.1"), main = frame(program, "main"),
+                    linked =
+                        frame("/x/site-packages/torch/lib/libtorch_cuda.so", "ncclStrongStreamWaitStream"),
+                    standard = frame("/usr/lib/libstdc++.so.6", "execute_native_thread_routine");
+  // Whoever has called the library.
+  for (const Rule rule : {Rule::wait_never_recorded, Rule::record_replaced, Rule::leaked}) {
+    CHECK(watch::is_of_vendor(rule, {runtime, cublas, main}));
+    CHECK(watch::is_of_vendor(rule, {linked, main}));
+    CHECK_FALSE(watch::is_of_vendor(rule, {runtime, main}));
+    CHECK_FALSE(watch::is_of_vendor(rule, {main, cublas, main}));
+  }
+  // Only if nobody has.
+  for (const Rule rule : {Rule::refused_call, Rule::capture_invalidated, Rule::unordered_copies}) {
+    for (const auto& stack : {std::vector{runtime, cublas}, {nccl, standard}, {driver}, {runtime, driver}})
+      CHECK(watch::is_of_vendor(rule, stack));
+    CHECK_FALSE(watch::is_of_vendor(rule, {runtime, cublas, main}));
+    CHECK_FALSE(watch::is_of_vendor(rule, {standard}));
+    CHECK_FALSE(watch::is_of_vendor(rule, {}));
+  }
+  // What the program did is told to whoever asks next.
+  for (const Rule rule : {Rule::device_fault, Rule::used_after_fork})
+    CHECK_FALSE(watch::is_of_vendor(rule, {runtime, cublas}));
+}
+
 TEST_CASE("what a program cannot change is not reported", "[watch][owner]") {
   using watch::Rule;
   for (const Rule rule : {Rule::leaked, Rule::created_in_a_loop, Rule::query_of_completed}) {

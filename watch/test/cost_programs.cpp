@@ -69,6 +69,41 @@ MISTAKE("wait-for-own-stream", wait_for_own_stream, "a stream waits for its own 
   }
 }
 
+MISTAKE("pageable-copy", pageable_copy, "the host copies into memory that is pageable, and waits", "--cost") {
+  std::vector<char> pageable(4096);
+  void* pinned = nullptr;
+  expect(cuMemHostAlloc(&pinned, pageable.size(), 0));
+  for (int i = 0; i < many; ++i) {
+    expect(cuLaunchHostFunc(
+        gpu.a, [](void*) { usleep(100); }, nullptr));
+    cuMemcpyDtoHAsync(corrected ? pinned : pageable.data(), gpu.memory, pageable.size(), gpu.a); //!
+  }
+  finish(gpu.a);
+}
+
+MISTAKE("allocated-in-a-loop", allocated_in_a_loop, "each step allocates memory and frees it", "--cost") {
+  std::vector<CUdeviceptr> kept;
+  CUdeviceptr memory = 0;
+  for (int i = 0; i < many; ++i) {
+    cuMemAlloc(&memory, 4096); //!
+    kept.push_back(memory);
+    expect(cuMemsetD8Async(memory, 0, 4096, gpu.a));
+    if (!corrected) cuMemFree(memory); //!
+  }
+  for (const CUdeviceptr each : kept)
+    if (corrected) cuMemFree(each);
+}
+
+MISTAKE("serial-host-functions", serial_host_functions, "a slow function of one stream holds another one up",
+        "--cost") {
+  const auto sleep = [](void*) { usleep(300); };
+  for (int i = 0; i < many; ++i)
+    for (const CUstream stream : {gpu.a, gpu.b})
+      cuLaunchHostFunc(corrected ? gpu.a : stream, sleep, nullptr); //!
+  for (const CUstream stream : {gpu.a, gpu.b})
+    finish(stream);
+}
+
 MISTAKE("leaked", leaked, "an object of each kind is left", "--leaks") {
   const CUgraph captured = graph_of_work(gpu, gpu.a);
   const CUevent event = gpu.event(); //!

@@ -24,6 +24,7 @@ public:
            std::uint32_t thread = 1) {
     Call call = call_of(symbol, words, current);
     call.result = static_cast<std::uint32_t>(result);
+    call.null_handle = null_handle;
     call.thread = thread;
     call.stack = stack;
     world_.see(call);
@@ -54,6 +55,7 @@ public:
   std::vector<std::string> found, sentences;
   std::uint32_t stack = 0;
   Handle current = context;
+  HandleKind null_handle = HandleKind::none; // of the calls that follow
 
 private:
   World world_;
@@ -687,10 +689,13 @@ TEST_CASE("each call that needs a context, and null handles, are reported if the
   for (const char* const symbol : calls)
     process.see(symbol, {}, CUDA_ERROR_INVALID_CONTEXT);
   process.current = context;
+  process.null_handle = HandleKind::event;
   process.see("cuEventQuery", {0}, CUDA_ERROR_INVALID_HANDLE);
-  process.see("cuGraphLaunch", {0, stream}, CUDA_ERROR_INVALID_VALUE);
-  CHECK(process.found == Found(6, "refused-call"));
   process.see("cuEventDestroy_v2", {0}, CUDA_ERROR_INVALID_HANDLE); // many programs ignore that
+  process.null_handle = HandleKind::exec;
+  process.see("cuGraphLaunch", {0, stream}, CUDA_ERROR_INVALID_VALUE);
+  process.null_handle = HandleKind::none;
+  CHECK(process.found == Found(6, "refused-call"));
   process.see("cuEventQuery", {event}, CUDA_ERROR_INVALID_HANDLE);
   constexpr std::uint64_t conditional = 13; // CU_GRAPH_NODE_TYPE_CONDITIONAL, in newer headers
   for (const std::uint64_t type :
@@ -702,6 +707,104 @@ TEST_CASE("each call that needs a context, and null handles, are reported if the
   CHECK(process.found.size() == 6);
   process.see("cuGraphAddNode_v2", {0, 0x600, 0, CU_GRAPH_NODE_TYPE_WAIT_EVENT}, CUDA_ERROR_INVALID_VALUE);
   CHECK(process.found == Found(7, "refused-call"));
+}
+
+TEST_CASE("a null handle is named by its kind", "[watch][rules]") {
+  const struct {
+    const char* symbol;
+    HandleKind kind;
+    CUresult result;
+    Handle current;
+    const char* sentence; // null: nothing is certain
+  } calls[] = {
+      {"cuModuleGetFunction", HandleKind::module, CUDA_ERROR_INVALID_HANDLE, context, "the module is null"},
+      {"cuLaunchKernel", HandleKind::function, CUDA_ERROR_INVALID_HANDLE, context, "the function is null"},
+      {"cuMemPoolTrimTo", HandleKind::pool, CUDA_ERROR_INVALID_VALUE, context, "the memory pool is null"},
+      {"cuCtxRecordEvent", HandleKind::context, CUDA_ERROR_INVALID_CONTEXT, context, "the context is null"},
+      {"cuGreenCtxWaitEvent", HandleKind::green_context, CUDA_ERROR_INVALID_CONTEXT, 0,
+       "the green context is null"},
+      // Null is the current context, which is missing.
+      {"cuCtxSynchronize_v2", HandleKind::context, CUDA_ERROR_INVALID_CONTEXT, 0, "no context is current"},
+      {"cuGraphAddMemsetNode", HandleKind::context, CUDA_ERROR_INVALID_VALUE, context, nullptr},
+      {"cuModuleUnload", HandleKind::module, CUDA_ERROR_INVALID_HANDLE, context, nullptr},
+      {"cuModuleGetFunction", HandleKind::module, CUDA_ERROR_OUT_OF_MEMORY, context, nullptr},
+  };
+  for (const auto& each : calls) {
+    INFO(each.symbol);
+    Process process;
+    process.null_handle = each.kind;
+    process.current = each.current;
+    process.see(each.symbol, {}, each.result);
+    REQUIRE(process.sentences.size() == (each.sentence != nullptr ? 1 : 0));
+    if (each.sentence != nullptr) CHECK(process.sentences[0].find(each.sentence) != std::string::npos);
+  }
+}
+
+TEST_CASE("a release of a primary context that is not retained is no lack of a context", "[watch][rules]") {
+  Process process;
+  process.current = 0;
+  process.see("cuDevicePrimaryCtxRelease_v2", {0}, CUDA_ERROR_INVALID_CONTEXT);
+  CHECK(process.found.empty());
+}
+
+TEST_CASE("a question whether a context is current is a mistake if the thread goes on", "[watch][rules]") {
+  Process process;
+  process.current = 0;
+  process.see("cuCtxGetDevice", {}, CUDA_ERROR_INVALID_CONTEXT);
+  process.see("cuCtxPopCurrent_v2", {}, CUDA_ERROR_INVALID_CONTEXT);
+  CHECK(process.found.empty());
+  SECTION("another call is refused too") {
+    process.see("cuMemAlloc_v2", {}, CUDA_ERROR_INVALID_CONTEXT);
+    REQUIRE(process.found == Found(2, "refused-call"));
+    CHECK(process.sentences[0] == "cuCtxGetDevice fails: no context is current on this thread");
+  }
+  SECTION("another thread has made no context current") {
+    process.see("cuMemAlloc_v2", {}, CUDA_ERROR_INVALID_CONTEXT, 2);
+    CHECK(process.found == Found(1, "refused-call"));
+  }
+}
+
+TEST_CASE("a wait that is refused is reported if the program goes on without it", "[watch][rules]") {
+  const std::vector<std::uint64_t> wait = {stream, event, 64};
+  Process process;
+  process.see("cuEventCreate", {event, 2});
+  process.see("cuEventRecord", {event, other_stream});
+  SECTION("on the stream") {
+    process.see("cuStreamWaitEvent", wait, CUDA_ERROR_INVALID_VALUE);
+    process.see("cuMemsetD8Async", {other_stream}); // which was not to wait
+    CHECK(process.found.empty());
+    process.see("cuMemsetD8Async", {stream});
+    REQUIRE(process.found == Found{"refused-call"});
+    CHECK(process.sentences[0] == "cuStreamWaitEvent fails, and the stream goes on without the wait");
+  }
+  SECTION("of the host") {
+    process.see("cuStreamSynchronize", {stream}, CUDA_ERROR_INVALID_VALUE);
+    process.see("cuMemsetD8Async", {other_stream});
+    CHECK(process.found == Found{"refused-call"});
+  }
+  SECTION("not if it waits in another way") {
+    for (const char* const instead : {"cuEventSynchronize", "cuEventQuery"}) {
+      process.see("cuStreamWaitEvent", wait, CUDA_ERROR_INVALID_VALUE);
+      process.see(instead, {event});
+      process.see("cuMemsetD8Async", {stream});
+    }
+    process.see("cuStreamWaitEvent", wait, CUDA_ERROR_INVALID_VALUE);
+    process.see("cuStreamWaitEvent", {stream, event, 0});
+    process.see("cuMemsetD8Async", {stream});
+    CHECK(process.found.empty());
+  }
+  SECTION("not if it ends there, or another thread goes on") {
+    process.see("cuStreamWaitEvent", wait, CUDA_ERROR_INVALID_VALUE);
+    process.see("cuMemsetD8Async", {stream}, CUDA_SUCCESS, 2);
+    CHECK(process.end().empty());
+  }
+  SECTION("a function that is not supported may be tried once") {
+    for (const std::size_t found : {0U, 1U}) {
+      process.see("cuStreamWaitValue32", {stream, 0x1000, 1, 0}, CUDA_ERROR_NOT_SUPPORTED);
+      process.see("cuMemsetD8Async", {stream});
+      CHECK(process.found.size() == found);
+    }
+  }
 }
 
 TEST_CASE("a call that is refused is reported with its reason", "[watch][rules]") {
@@ -729,6 +832,8 @@ TEST_CASE("a call that is refused is reported with its reason", "[watch][rules]"
   };
   for (const auto& [symbol, words, result, reason] : calls) {
     const std::size_t before = process.found.size();
+    const bool takes_event = std::strcmp(symbol, "cuEventCreate") != 0; // which makes one
+    process.null_handle = takes_event && words[0] == 0 ? HandleKind::event : HandleKind::none;
     process.see(symbol, words, result);
     INFO(symbol);
     CHECK(process.found.size() == before + (reason != nullptr));
@@ -759,7 +864,7 @@ TEST_CASE("an executable graph whose update failed is reported when it is launch
 
 TEST_CASE("a forked child has no objects of its parent", "[watch][rules]") {
   for (const bool forked : {true, false}) {
-    Process process({false, false, forked});
+    Process process({false, false, {forked ? had_initialized : not_forked, 7}});
     process.see("cuEventCreate", {0x101, 2});
     process.see("cuEventRecord", {0x101, 1});
     CHECK(process.found.empty());
@@ -771,11 +876,20 @@ TEST_CASE("a forked child has no objects of its parent", "[watch][rules]") {
 
 TEST_CASE("a forked child cannot begin to use the driver that its parent has used", "[watch][rules]") {
   for (const bool forked : {true, false}) {
-    Process process({false, false, forked});
+    Process process({false, false, {forked ? had_initialized : not_forked, 7}});
     for (const char* const symbol : {"cuInit", "cuEventCreate", "cuMemAlloc_v2"})
       process.see(symbol, {}, CUDA_ERROR_NOT_INITIALIZED);
     CHECK(process.found == Found(forked ? 1 : 0, "used-after-fork"));
+    if (forked) CHECK(process.sentences[0].find("its parent, process 7, had used") != std::string::npos);
   }
+}
+
+TEST_CASE("a child may begin to use a driver that its parent has only loaded", "[watch][rules]") {
+  Process process({false, false, {had_loaded, 7}});
+  process.see("cuCtxGetCurrent", {}, CUDA_ERROR_NOT_INITIALIZED);
+  CHECK(process.found.empty());
+  process.see("cuInit", {}, CUDA_ERROR_NOT_INITIALIZED); // it was used in a way that nobody has seen
+  CHECK(process.found == Found{"used-after-fork"});
 }
 
 TEST_CASE("a capture that nobody ends is reported at the end of the process", "[watch][rules]") {

@@ -53,6 +53,8 @@ public:
     world_.see(call);
   }
 
+  void see_call(const watch::Call& call) { world_.see(call); }
+
   /// What the next call of the thread does with memory.
   void see(watch::MemoryPart part, const std::vector<std::uint64_t>& words) {
     watch::CallData data{};

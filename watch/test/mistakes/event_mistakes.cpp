@@ -252,6 +252,15 @@ MISTAKE("refused-call", thread_without_a_context, "a new thread creates an event
   cuEventRecord(done, gpu.a);
 }
 
+MISTAKE("refused-call", thread_asks_without_a_context,
+        "a new thread asks for the room on the device, without a current context") {
+  std::size_t room = 0, all = 0;
+  on_another_thread([&] {
+    if (corrected) expect(cuCtxSetCurrent(gpu.context));
+    cuMemGetInfo(&room, &all); //!
+  });
+}
+
 MISTAKE("refused-call use-after-error", thread_records_on_the_default_stream,
         "a new thread without a context records on the default stream") {
   CUevent done = gpu.event();
@@ -329,6 +338,22 @@ MISTAKE("refused-call", records_a_null_event, "the creation was forgotten, and e
   }
 }
 
+MISTAKE("refused-call", looks_in_a_null_module, "a module was not loaded, and its function is looked up") {
+  CUmodule module = nullptr;
+  CUfunction function = nullptr;
+  if (corrected) expect(cuModuleLoadData(&module, kernels));
+  cuModuleGetFunction(&function, module, "step"); //!
+}
+
+MISTAKE("refused-call", goes_on_after_a_refused_wait,
+        "a wait with flags of another function is refused, and the stream goes on") {
+  CUevent done = gpu.event();
+  gpu.work(gpu.a);
+  record(done, gpu.a);
+  cuStreamWaitEvent(gpu.b, done, corrected ? CU_EVENT_WAIT_DEFAULT : 0x40); //!
+  gpu.work(gpu.b);
+}
+
 MISTAKE("external-outside-capture wait-never-recorded", external_record_outside,
         "a record for graphs is used outside of a capture and is refused") {
   CUevent done = gpu.event();
@@ -364,6 +389,16 @@ MISTAKE("used-after-fork", child_records_on_the_parents_stream,
   const pid_t child = fork();
   if (child == 0) {
     if (!corrected) cuEventRecord(done, gpu.a); //!
+    _exit(0);
+  }
+  waitpid(child, nullptr, 0);
+}
+
+MISTAKE("used-after-fork", child_counts_devices, "a forked worker begins with the number of devices") {
+  const pid_t child = fork();
+  if (child == 0) {
+    int count = 0;
+    if (!corrected) cuDeviceGetCount(&count); //!
     _exit(0);
   }
   waitpid(child, nullptr, 0);

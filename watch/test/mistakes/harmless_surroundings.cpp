@@ -43,6 +43,47 @@ HARMLESS(event_of_a_second_context_lives_on,
   clean(gpu, {done});
 }
 
+HARMLESS(asks_for_a_context, "a library asks whether a context is current, and makes one current if not") {
+  CUcontext none = nullptr;
+  CUdevice device = 0;
+  while (cuCtxPopCurrent(&none) == CUDA_SUCCESS) {
+  }
+  if (cuCtxGetDevice(&device) != CUDA_SUCCESS) expect(cuCtxSetCurrent(gpu.context));
+  gpu.event();
+  clean(gpu);
+}
+
+HARMLESS(waits_in_another_way, "a wait on the stream is refused, and the host waits instead", "--cost") {
+  CUevent done = gpu.event();
+  gpu.work(gpu.a);
+  record(done, gpu.a);
+  if (cuStreamWaitEvent(gpu.b, done, 0x40) != CUDA_SUCCESS) expect(cuEventSynchronize(done));
+  gpu.work(gpu.b);
+}
+
+HARMLESS(blocks_that_stay, "many blocks of memory and pinned buffers live until the end") {
+  std::vector<CUdeviceptr> blocks(120);
+  std::vector<void*> buffers(120);
+  for (CUdeviceptr& block : blocks)
+    expect(cuMemAlloc(&block, 64));
+  for (void*& buffer : buffers)
+    expect(cuMemHostAlloc(&buffer, 64, 0));
+  for (CUdeviceptr block : blocks)
+    expect(cuMemFree(block));
+  for (void* buffer : buffers)
+    expect(cuMemFreeHost(buffer));
+  clean(gpu);
+}
+
+HARMLESS(short_host_functions, "functions of two streams count, and return at once") {
+  static int count = 0;
+  for (int i = 0; i < 120; ++i)
+    for (CUstream stream : {gpu.a, gpu.b})
+      expect(cuLaunchHostFunc(
+          stream, [](void*) { ++count; }, nullptr));
+  clean(gpu);
+}
+
 HARMLESS(primary_reset_and_used_again, "everything is made anew after the reset of the primary context", "") {
   for (int i = 0; i < 2; ++i) {
     CUevent done = gpu.event();

@@ -2,7 +2,9 @@
 // Waste and leaks, in several shapes.
 #include "../driver_calls.hpp"
 
+#include <memory>
 #include <utility>
+#include <vector>
 
 namespace {
 
@@ -74,6 +76,72 @@ MISTAKE("created-in-a-loop", stream_for_each_task, "each task creates a stream a
     gpu.work(own);
     if (!corrected) expect(cuStreamDestroy(std::exchange(own, nullptr)));
   }
+}
+
+MISTAKE("pageable-copy", batches_in_pageable_memory,
+        "a thread hands over batches of new[], by copies that name no direction", "--cost") {
+  const auto batch = std::make_unique<char[]>(4096);
+  const auto from = reinterpret_cast<CUdeviceptr>(batch.get());
+  if (corrected) expect(cuMemHostRegister(batch.get(), 4096, 0));
+  on_another_thread([&] {
+    expect(cuCtxSetCurrent(gpu.context));
+    for (int i = 0; i < 120; ++i) {
+      slow(gpu.a);
+      cuMemcpyAsync(from, gpu.memory, 4096, gpu.a); //!
+      gpu.work(gpu.b);
+    }
+  });
+  finish(gpu.a);
+}
+
+MISTAKE("pageable-copy", rows_of_pageable_memory, "a picture in pageable memory is filled by rows",
+        "--cost") {
+  std::vector<char> picture(4096);
+  if (corrected) expect(cuMemHostRegister(picture.data(), picture.size(), 0));
+  CUDA_MEMCPY2D rows{};
+  rows.srcMemoryType = CU_MEMORYTYPE_DEVICE;
+  rows.srcDevice = gpu.memory;
+  rows.dstMemoryType = CU_MEMORYTYPE_HOST;
+  rows.dstHost = picture.data();
+  rows.srcPitch = rows.dstPitch = rows.WidthInBytes = 64;
+  rows.Height = 8;
+  for (int i = 0; i < 120; ++i) {
+    slow(gpu.a);
+    cuMemcpy2DAsync(&rows, gpu.a); //!
+  }
+  finish(gpu.a);
+}
+
+MISTAKE("allocated-in-a-loop", pinned_buffer_for_each_task, "each task pins a buffer of its own", "--cost") {
+  void* buffer = nullptr;
+  const auto task = [&] {
+    if (buffer == nullptr) cuMemHostAlloc(&buffer, 4096, 0); //!
+    gpu.work(gpu.a);
+    if (!corrected) cuMemFreeHost(std::exchange(buffer, nullptr)); //!
+  };
+  for (int i = 0; i < 120; ++i)
+    task();
+}
+
+MISTAKE("allocated-in-a-loop", registers_what_it_gets, "each message is pinned and released again",
+        "--cost") {
+  std::vector<char> message(4096);
+  for (int i = 0; i < 120; ++i) {
+    if (i == 0 || !corrected) cuMemHostRegister(message.data(), message.size(), 0); //!
+    gpu.work(gpu.a);
+    if (!corrected) cuMemHostUnregister(message.data()); //!
+  }
+}
+
+MISTAKE("serial-host-functions", callbacks_that_work,
+        "callbacks of three streams write files, one after another", "--cost") {
+  const auto write = [](CUstream, CUresult, void*) { sleep_ms(1); };
+  const CUstream streams[] = {gpu.a, gpu.b, gpu.stream()};
+  for (int i = 0; i < 60; ++i)
+    for (CUstream stream : streams)
+      cuStreamAddCallback(corrected ? gpu.a : stream, write, nullptr, 0); //!
+  for (CUstream stream : streams)
+    finish(stream);
 }
 
 MISTAKE("leaked", leaked_exec_of_each_shape, "a new exec replaces the old one, which is not destroyed",

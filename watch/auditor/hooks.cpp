@@ -103,6 +103,10 @@ constexpr bool uses_memory(Verb verb) {
          changes_graph(verb);
 }
 
+/// Whether a report on a hang names the place of the call: the thread may stand still in it, or the stream.
+template <Verb verb>
+constexpr bool may_hang = may_wait(verb) || verb == Verb::name_function || verb == Verb::value_wait;
+
 /// Kernels and copies are many, so they get stacks only while something is captured, when each makes a node,
 /// if they may block their thread, and if findings may name them.
 template <Verb verb>
@@ -112,7 +116,7 @@ bool wants_stack(const Thread& thread, const CallData& call) {
   const bool is_rare = is_question(verb) || (verb == Verb::copy ? has_feature(blocking_calls)
                                                                 : !is_work(verb) && !is_unrecorded<verb>());
   return is_rare || cleared_by_fork->captures.are_active() ||
-         (has_feature(probes) && may_block<verb>(thread, call)) ||
+         (has_feature(probes) && (may_hang<verb> || may_block<verb>(thread, call))) ||
          (uses_memory(verb) && has_feature(memory_use));
 }
 
@@ -310,8 +314,12 @@ private:
       return function()(arguments...);
     }
     if constexpr (verb == Verb::name_function) {
+      CallData lookup = call_data(arguments...);
+      if (has_feature(probes)) begin<verb>(*thread, Copy, lookup, address, above); // it may load code
       const CUresult result = function()(arguments...);
-      if (result == CUDA_SUCCESS && has_feature(probes)) keep_name(arguments...);
+      if (!has_feature(probes)) return result;
+      end_call(*thread);
+      if (result == CUDA_SUCCESS) keep_name(arguments...);
       return result;
     }
     CallData made = call_data(arguments...);

@@ -9,7 +9,7 @@
 
 namespace watch {
 
-inline constexpr std::uint32_t protocol_version = 14; // changes with any type of this file and with calls.hpp
+inline constexpr std::uint32_t protocol_version = 15; // changes with any type of this file and with calls.hpp
 
 inline constexpr std::uint32_t folder_limit = 200; // bytes of the name of the folder, with its end
 /// A file in the folder that the reader has locked as long as it lives.
@@ -123,6 +123,9 @@ struct alignas(64) ProbedStream {
   std::atomic<std::uint64_t> reached;  // the number of the last one that is known to be reached
   std::atomic<std::uint32_t> result;   // of the last query, if it was neither success nor "not ready"
   std::atomic<std::uint32_t> looked;   // the last look that asked this stream, see Region::look_done
+  // Not 0: the next look records a probe too, for the reader knows of work behind the last one. Nobody knows
+  // otherwise: most submissions get no probe.
+  std::atomic<std::uint32_t> probe_wanted;
 };
 
 /// The name of a kernel, by its CUfunction or CUkernel.

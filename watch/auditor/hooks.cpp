@@ -181,9 +181,10 @@ constexpr bool ends_events(Verb verb) {
 
 /// Contexts get words when they are made, and never later.
 template <Verb verb>
-void end_jitter(unsigned library, const CallData& call, CUresult result) {
+void end_jitter(Thread& thread, unsigned library, const CallData& call, CUresult result) {
   if constexpr (may_wait(verb)) end_waiting();
   if (result != CUDA_SUCCESS) return;
+  if constexpr (submits_work(verb)) wait_for_submission(thread, library, call, verb);
   if constexpr (verb == Verb::primary_retain)
     give_words(library, call.words[0], static_cast<int>(call.words[1]));
   if constexpr (verb == Verb::context_create) give_words(library, call.words[0], -1);
@@ -208,7 +209,7 @@ template <Verb verb>
   if constexpr (can_block(verb)) call.words[3] = ticks() - thread.slot->begun;
   end_call(thread);
   if (has_feature(jitter)) [[unlikely]]
-    end_jitter<verb>(library, call, result);
+    end_jitter<verb>(thread, library, call, result);
   if (has_offered) [[unlikely]]
     withdraw_python_frames(thread);
   if constexpr (changes_captures(verb)) count_capture_after(verb, result, call.words[0]);

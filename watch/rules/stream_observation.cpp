@@ -243,7 +243,8 @@ void StreamWork::show_pending(const View& view, const Stream& stream, Position l
   // A wait explains why its stream stands still, so the work before it was probably reached.
   std::string text = shown.waits.empty() ? text_up_to(stream, last, view.namer, Words::all)
                                          : text_of(stream.place(last), view.namer, Words::all);
-  bool is_certain = !next.late && next.count <= 1 && (shown.waits.empty() || last == stream.reached);
+  bool is_certain = !next.late && next.count <= 1 && next.untraced_waits == 0 &&
+                    (shown.waits.empty() || last == stream.reached);
   if (shown.waits.empty()) {
     std::string causes;
     for (const auto& [number, position] : possible_causes(view, stream, last)) {

@@ -39,7 +39,8 @@ std::string installed_prefix() {
 
 /// Empty, or what is wrong. Seeds have up to 9 digits.
 std::string mistake_in_jitter(const std::string& text) {
-  static const std::regex form("[0-9]{1,9}(\\.\\.[0-9]{1,9})?|=([0-9]{1,9}\\.[0-9]{1,9}:[0-9]{1,4}(,|$))*");
+  static const std::regex form(
+      "[0-9]{1,9}(\\.\\.[0-9]{1,9})?|=([0-9]{1,9}\\.[0-9]{1,9}:[0-9]{1,4}(,|$))*|=wait");
   return std::regex_match(text, form) ? "" : "not a seed such as 7, nor seeds such as 1..20";
 }
 
@@ -285,6 +286,7 @@ pending for a second. The auditing library then records events of its own on the
 With --jitter, streams are held back for up to 2 ms, so that a missing wait shows. The program must give the
 same result. With --check, the command compares the results and names the calls. With --order=all too, it
 first holds one call of each possible finding. If that alone changes the result, the finding is certain.
+With --jitter =wait, nothing is held: the host waits after each submission until its stream is done.
 
 A file of suppressions has lines "RULE PATTERN". The pattern is compared with the functions, source files and
 libraries of the stack. RULE may be *.

@@ -27,6 +27,7 @@ NO_WORDS = {"lookup", "name_function"}  # that a rule needs
 HAVE_TIME = {"event_synchronize", "stream_synchronize", "context_synchronize", "copy"}  # as their last word
 NODES = {"node_add_event", "node_set_event", "exec_set_event", "node_add", "exec_change", "node_change"}
 SUBMIT = {"work", "value_wait", "value_write", "graph_launch"}
+HOST_FUNCTIONS = {"CUhostFn", "CUstreamCallback"}
 
 
 def hook_type(parameter):
@@ -62,8 +63,9 @@ def words_of(function):
     if verb in NO_WORDS:
         return []
     if verb == "work":  # the stream comes first: the null stream if the call names none
+        has_host_function = any(each.kind in HOST_FUNCTIONS for each in function.parameters)
         return (["stream"] + ["function"] * ("function" in kinds or "launch list" in kinds) +
-                ["event", "second_event"] * ("launch" in kinds))
+                ["address"] * has_host_function + ["event", "second_event"] * ("launch" in kinds))
     if verb in ("value_wait", "value_write"):
         return ["stream", "address", "value", "flags"]
     fields = []

@@ -36,10 +36,13 @@ constexpr auto limit = 10s; // a process that has not moved for that long is stu
 /// see for a while whether anything moves, and needs no signal, which could end a process.
 struct QuietProcess {
   QuietProcess(const std::string& path, watch::HangReports& reports)
-      : file(path, watch::CallFile::Mode::again), hang(file, world, reports) {}
+      : file(path, watch::CallFile::Mode::again), hang(file, world, reports, [this] { read_file(); }) {}
 
-  void read() {
+  void read_file() {
     file.read([this](const watch::Call& call) { world.see(call); });
+  }
+  void read() {
+    read_file();
     if (!has_lost_probes) hang.add_lost_probes();
     has_lost_probes = true;
     hang.update();

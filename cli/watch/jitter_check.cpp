@@ -19,6 +19,7 @@ namespace {
 
 using json = nlohmann::ordered_json;
 using watch::Hold;
+using Answer = JitterRuns::Answer;
 
 constexpr int repetitions = JitterRuns::repetitions;
 constexpr unsigned most_runs = 100; // of one search
@@ -53,7 +54,31 @@ private:
     for (std::uint64_t seed = first; seed <= last; ++seed)
       if (const auto holds = holds_that_change(seed)) return report(*holds);
     say("no seed changes the result");
-    return {};
+    return wait_everywhere();
+  }
+
+  /// A program that is wrong in every run has no rare order. But it may be right if the host waits after each
+  /// submission. Returns the plan if so.
+  std::string wait_everywhere() {
+    std::optional<Run> other;
+    for (int i = 0; i < repetitions; ++i) {
+      Run run = runs_.run(watch::waiting_plan);
+      if (runs_.is_usual(run)) {
+        if (i == 0)
+          say("if the host waits after each submission, the result is the same");
+        else
+          say("if the host waits after each submission, the result differs now and then, which does not "
+              "count");
+        return {};
+      }
+      other = std::move(run);
+    }
+    runs_.run_without(); // it may have become busier here
+    say("if the host waits after each submission, the result is another one in 3 of 3 runs. So a wait is "
+        "missing");
+    runs_.show("with these waits", other->outcome);
+    runs_.say_how_to_repeat(watch::waiting_plan);
+    return watch::waiting_plan;
   }
 
   std::pair<std::uint64_t, std::uint64_t> seeds() const {
@@ -123,53 +148,92 @@ private:
 
   /// The submission that overtook a held one: if it is held for longer, the result is the usual one again. So
   /// it is if an earlier one of its stream is held, and not with a later one.
-  std::optional<watch::HoldPlace> overtaking(const Holds& holds, const Run& run) {
+  struct Overtaking {
+    std::optional<watch::HoldPlace> place;
+    std::size_t others = 0; // later ones of its stream that it may be instead
+    bool tried_all = false; // without a place: no submission to another stream explains the change
+  };
+  /// `runs` show the change.
+  Overtaking overtaking(const Holds& holds, const std::vector<Run>& runs) {
     std::map<std::uint32_t, std::set<std::uint32_t>> candidates;
-    for (const json& other : run.holds())
-      if (other["microseconds"] == 0)
-        candidates[other["stream"]].insert(other["submission"].get<std::uint32_t>());
-    for (const Hold& hold : holds)
+    for (const Run& run : runs)
+      for (const json& other : run.holds())
+        if (other["microseconds"] == 0)
+          candidates[other["stream"]].insert(other["submission"].get<std::uint32_t>());
+    std::set<std::uint32_t> held;
+    for (const Hold& hold : holds) {
       candidates.erase(hold.stream);
+      held.insert(hold.stream);
+    }
+    // What overtook a hold of one stream may have been held itself, on another one.
+    Overtaking found;
+    found.tried_all = !runs.empty() && held.size() == 1;
     const Holds short_holds = runs_.shorter(holds);
     for (const auto& [stream, submissions] : candidates) {
       const std::vector<std::uint32_t> numbers(submissions.begin(), submissions.end());
       const auto heals = [&, on = stream](std::size_t index) {
         return runs_.heals(short_holds, {on, numbers[index]});
       };
-      if (!heals(0)) continue;
+      const Answer first = heals(0);
+      if (first != Answer::no) found.tried_all = false;
+      if (first != Answer::yes) continue;
       std::size_t low = 0, high = numbers.size(); // the last one that heals is in [low, high)
       while (high - low > 1) {
         const std::size_t middle = low + (high - low) / 2;
-        (heals(middle) ? low : high) = middle;
+        const Answer answer = heals(middle);
+        if (answer == Answer::unknown) break;
+        (answer == Answer::yes ? low : high) = middle;
       }
-      return watch::HoldPlace{stream, numbers[low]};
+      found.place = watch::HoldPlace{stream, numbers[low]};
+      found.others = high - low - 1;
+      return found;
     }
-    return std::nullopt;
+    return found;
+  }
+
+  void say_what_overtook(const Holds& holds, const std::vector<Run>& runs) {
+    const Overtaking found = overtaking(holds, runs);
+    if (!found.place)
+      return say(
+          found.tried_all
+              ? "no submission to another stream explains the change. Perhaps the host reads or writes "
+                "memory too early"
+              : "the second call was not found, because this machine was too busy, or because several "
+                "calls are held: it may be a submission to another stream, or the host that reads or "
+                "writes memory. Try again on an idle machine");
+    for (const Run& run : runs) {
+      const json shown = run.holds();
+      if (find_hold(shown, *found.place) == nullptr) continue;
+      print_hold(shown, *found.place,
+                 "overtaken by, for the result is the usual one if this is held for longer");
+      break;
+    }
+    if (found.others > 0)
+      say("this machine was too busy to tell whether it is this call, or one of the next " +
+          std::to_string(found.others) + " on its stream");
   }
 
   /// Returns the plan with the fewest holds.
   std::string report(const Holds& all) {
     const Holds holds = runs_.changes(all) ? fewest(all) : all;
-    Run run; // that shows the change
-    int changed = 0;
+    std::vector<Run> changed; // the runs that show the change
+    std::optional<Run> usual;
     for (int i = 0; i < repetitions; ++i) {
       Run now = runs_.run(plan_of(holds));
-      const bool is_other = !runs_.is_usual(now);
-      if (is_other || i == 0) run = std::move(now);
-      changed += is_other ? 1 : 0;
+      if (runs_.is_usual(now))
+        usual = std::move(now);
+      else
+        changed.push_back(std::move(now));
     }
+    const Run& run = changed.empty() ? *usual : changed.back();
     say("the fewest holds that change the result: " + std::to_string(holds.size()) + " of " +
-        std::to_string(all.size()) + ", in " + std::to_string(changed) + " of 3 runs");
+        std::to_string(all.size()) + ", in " + std::to_string(changed.size()) + " of 3 runs");
     const json shown = run.holds();
     for (const Hold& hold : holds)
       print_hold(shown, {hold.stream, hold.submission}, "held for " + milliseconds(hold.microseconds));
-    if (const auto other = overtaking(holds, run))
-      print_hold(shown, *other, "overtaken by, for the result is the usual one if this is held for longer");
-    else
-      say("no submission to another stream explains the change. Perhaps the host reads or writes memory too "
-          "early");
+    say_what_overtook(holds, changed);
     runs_.show("with these holds", run.outcome);
-    runs_.say_how_to_repeat(holds);
+    runs_.say_how_to_repeat(plan_of(holds));
     return plan_of(holds);
   }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "protocol/jitter_plan.hpp"
+#include "report/folder.hpp"
 #include "watch/watch.hpp"
 
 #include <chrono>
@@ -32,7 +33,8 @@ class JitterRuns {
 public:
   static constexpr int repetitions = 3;
 
-  explicit JitterRuns(const WatchOptions& options) : options_(options) {}
+  /// Reads the standard input, if it is a file or a pipe: each run gets all of it.
+  explicit JitterRuns(const WatchOptions& options);
 
   /// Runs the program three times without holds, and throws if the results differ. The very first run
   /// reports its findings.
@@ -50,17 +52,20 @@ public:
   bool changes(const Holds& holds, int tries = 2);
   /// Half as long, if the result is then still another one each time.
   Holds shorter(Holds holds);
-  /// Whether the usual result comes back if this submission is held for longer than the others.
-  bool heals(Holds holds, watch::HoldPlace place);
+  /// Whether the usual result comes back if this submission is held for longer than the others. Unknown on a
+  /// machine that is too busy: the submission does not come while the others are held, or the results differ.
+  enum class Answer { yes, no, unknown };
+  Answer heals(const Holds& holds, watch::HoldPlace place);
 
   /// Prints the usual result and this one.
   void show(const char* what, const Outcome& outcome) const;
-  void say_how_to_repeat(const Holds& holds) const;
+  void say_how_to_repeat(const std::string& plan) const;
 
 private:
   const WatchOptions& options_;
   std::chrono::steady_clock::duration limit_ = std::chrono::minutes(1); // of one run
   unsigned count_ = 0;
+  watch::OpenFile input_; // none: each run has the standard input of this command
   Outcome usual_;
   nlohmann::ordered_json found_;
 };
@@ -70,6 +75,8 @@ void say(const std::string& text);
 std::string milliseconds(unsigned long microseconds);
 /// "=1.2:2000", as --jitter takes it.
 std::string plan_of(const Holds& holds);
+/// Whether a submission came while another one was held. Both are entries of a run.
+bool came_during(const nlohmann::ordered_json& hold, const nlohmann::ordered_json& other);
 /// The entry of this submission among those of a run, or null.
 const nlohmann::ordered_json* find_hold(const nlohmann::ordered_json& holds, watch::HoldPlace place);
 /// Prints a call that was held, or that overtook one, with its stack.

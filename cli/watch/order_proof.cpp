@@ -65,17 +65,11 @@ private:
     return false;
   }
 
-  /// Whether this was submitted while the first submission was held.
-  bool overtakes(const json& first, const json& other) const {
-    const std::uint64_t from = first["time_us"], time = other["time_us"];
-    return time >= from && time - from < hold_.microseconds;
-  }
-
   std::vector<HoldPlace> overtaking(const Run& run) const {
     std::vector<HoldPlace> places;
     const json held = run.holds();
     for (const json& other : held)
-      if (other["stream"] != pair_.first.stream && overtakes(*find_hold(held, pair_.first), other))
+      if (other["stream"] != pair_.first.stream && came_during(*find_hold(held, pair_.first), other))
         places.push_back(place_of(other));
     return places;
   }
@@ -95,7 +89,7 @@ private:
         continue;
       if (std::ranges::all_of(expected, [&](const HoldPlace& place) {
             const json* const other = find_hold(held, place);
-            return other != nullptr && overtakes(*first, *other);
+            return other != nullptr && came_during(*first, *other);
           }))
         return true;
     }
@@ -121,7 +115,7 @@ void report(JitterRuns& runs, const json& finding, const Trial& trial, const Pai
   print_hold(holds, pair.first, "held for " + milliseconds(trial.hold().microseconds));
   print_hold(holds, pair.second, "overtaken by, for the result is the usual one if this is held for longer");
   runs.show("with this hold", trial.shown().outcome);
-  runs.say_how_to_repeat({trial.hold()});
+  runs.say_how_to_repeat(plan_of({trial.hold()}));
 }
 
 /// Empty if the finding is certain now, else why it stays possible.

@@ -17,10 +17,10 @@ int report_in_quiet_mode(const std::string& path, const std::string& reports) {
   if (!reports.empty()) folder.emplace(reports, quiet_limit);
   watch::HangReports hangs(texts, keep_in(folder));
   watch::World world;
-  watch::HangWatch hang(file, world, hangs);
+  watch::HangWatch hang(file, world, hangs, [] {}); // the process waits for this report
   file.read([&](const watch::Call& call) { world.see(call); }, true);
   hang.add_lost_probes();
-  hang.report(std::nullopt); // the process has looked, and waits for this report
+  hang.report(std::nullopt); // the process has looked
   return 0;
 }
 

@@ -24,7 +24,7 @@ bool WatchSession::read() {
     add(file);
   bool found = false;
   for (Process& process : processes_)
-    found = process.file->read([&](const watch::Call& call) { see(process, call); }) > 0 || found;
+    found = read(*process.file, *process.world) || found;
   return found;
 }
 
@@ -40,13 +40,20 @@ void WatchSession::add(const std::shared_ptr<watch::CallFile>& file) {
   watch::add_rules(*world, {options_.cost, options_.leaks, file->fork(), order},
                    [this, file](const watch::Finding& finding) { report_.add(*file, finding); });
   const bool has_probes = (file->region().features & watch::probes) != 0;
-  auto hang = has_probes ? std::make_unique<watch::HangWatch>(*file, *world, hangs_) : nullptr;
+  auto hang = has_probes
+                  ? std::make_unique<watch::HangWatch>(
+                        *file, *world, hangs_, [this, file, seen = world.get()] { read(*file, *seen); })
+                  : nullptr;
   processes_.push_back({file, std::move(world), std::move(hang)});
 }
 
-void WatchSession::see(const Process& process, const watch::Call& call) {
-  if (call.entry == watch::hold_entry) return held_.see(*process.file, call);
-  process.world->see(call);
+bool WatchSession::read(watch::CallFile& file, watch::World& world) {
+  return file.read([&](const watch::Call& call) { see(file, world, call); }) > 0;
+}
+
+void WatchSession::see(const watch::CallFile& file, watch::World& world, const watch::Call& call) {
+  if (call.entry == watch::hold_entry) return held_.see(file, call);
+  world.see(call);
   if (call.is_of_the_program()) ++calls_;
 }
 
@@ -92,7 +99,7 @@ void WatchSession::end_processes() {
   std::erase_if(processes_, [this](Process& process) {
     if (!process.file->has_ended()) return false;
     process.file->abandon(); // should it live on after all, it does not wait for a reader
-    process.file->read([&](const watch::Call& call) { see(process, call); }, true);
+    process.file->read([&](const watch::Call& call) { see(*process.file, *process.world, call); }, true);
     for (const watch::Call& call : process.file->unfinished())
       process.world->see(call);
     process.world->end(process.file->ended_by_itself() && !process.file->has_lost_calls());

@@ -72,7 +72,9 @@ private:
   };
 
   void add(const std::shared_ptr<watch::CallFile>& file);
-  void see(const Process& process, const watch::Call& call);
+  /// Whether there was anything new.
+  bool read(watch::CallFile& file, watch::World& world);
+  void see(const watch::CallFile& file, watch::World& world, const watch::Call& call);
   /// No more calls of it are read.
   void take_leave_of(const Process& process);
   void note_what_is_missing(const watch::CallFile& file);

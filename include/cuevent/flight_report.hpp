@@ -50,6 +50,7 @@ enum class FlightState {
   running, ///< nothing known holds the stream up
   waiting, ///< held up by what `waits` lists
   ended,   ///< with its context, which was destroyed or reset; nothing is pending
+  unknown, ///< nobody knows whether `next` was reached; only in reports of `cuevent watch`
 };
 
 /// What one stream was doing. The streams of a graph that is being replayed are streams too.
@@ -63,7 +64,8 @@ struct FlightStream {
   std::optional<FlightCall> call{};    ///< what a thread is submitting to the stream
   std::uint64_t dropped = 0;           ///< marks for which there was no room
   /// False if the driver answered no query: see FlightReport::fault and no_answer. `reached` is then from an
-  /// earlier report, and any of the pending marks may be the next one.
+  /// earlier report, and any of the pending marks may be the next one. In a report of `cuevent watch`, also
+  /// if `next` stands for several calls, each of which may be the first one that was not reached.
   bool exact = true;
 };
 

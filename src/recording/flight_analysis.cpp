@@ -67,6 +67,8 @@ FlightStream state_of(const FlightObservation& observed, const ObservedStream& s
     state.state = FlightState::waiting;
   else if (stream.reached < stream.submitted)
     state.state = FlightState::running;
+  else if (stream.may_be_done)
+    state.state = FlightState::unknown;
   return state;
 }
 
@@ -110,6 +112,10 @@ public:
 private:
   enum class Visit { never, on_path, done };
 
+  static bool is_pending(const FlightStream& stream) {
+    return stream.state == FlightState::running || stream.state == FlightState::waiting;
+  }
+
   /// How long the finding may have lasted.
   std::chrono::nanoseconds age_of(const FlightFinding& finding) const {
     if (finding.streams.empty()) return {};
@@ -131,11 +137,12 @@ private:
 
   void find_silence(Kind kind, std::string text, const char* pending) {
     std::vector<std::size_t> suspects;
+    const bool is_any_pending = std::any_of(report_.streams.begin(), report_.streams.end(), is_pending);
     for (std::size_t i = 0; i < report_.streams.size(); ++i) {
       const FlightStream& stream = report_.streams[i];
-      if (stream.state == FlightState::idle || stream.state == FlightState::ended) continue;
+      if (is_any_pending ? !is_pending(stream) : stream.state != FlightState::unknown) continue;
       text.append(suspects.empty() ? "; " : ", ").append(suspects.empty() ? pending : "");
-      text += place_text(stream) + " on stream " + quoted(stream.name);
+      text += (is_any_pending ? "" : "perhaps ") + place_text(stream) + " on stream " + quoted(stream.name);
       if (!stream.exact && stream.pending > 1)
         text += " or one of the " + std::to_string(stream.pending - 1) + " marks after it";
       suspects.push_back(i);

@@ -36,6 +36,8 @@ const char* state_name(FlightState state) {
     return "running";
   case FlightState::ended:
     return "ended";
+  case FlightState::unknown:
+    return "unknown";
   case FlightState::waiting:
     break;
   }

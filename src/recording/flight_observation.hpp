@@ -40,7 +40,8 @@ struct ObservedStream {
   std::optional<FlightCall> call{};
   std::uint64_t dropped = 0;
   bool exact = true;
-  bool ended = false; // with its context
+  bool ended = false;       // with its context
+  bool may_be_done = false; // nobody knows whether the marks behind `submitted` were reached
 };
 
 struct FlightObservation {

@@ -17,12 +17,12 @@ constexpr double box_left = 140;          // the arrows are on the left of the b
 constexpr std::size_t longest_line = 110; // in bytes
 
 constexpr const char* style = R"(.name { font-weight: 600; }
-.idle, .ended { fill: #f3f5f7; }
+.idle, .ended, .unknown { fill: #f3f5f7; }
 .running { fill: #dbeafe; }
 .waiting { fill: #fdf1d3; }
 .cause { stroke: #cf222e; stroke-width: 2; }
 )";
-constexpr const char* dark_style = R"(.idle, .ended { fill: #161b22; }
+constexpr const char* dark_style = R"(.idle, .ended, .unknown { fill: #161b22; }
 .running { fill: #12305c; }
 .waiting { fill: #4a3510; }
 .cause { stroke: #f85149; }
@@ -44,6 +44,7 @@ void draw_box(SvgPicture& picture, const FlightReport& report, std::size_t index
   const std::string state = stream.state == FlightState::idle      ? "idle"
                             : stream.state == FlightState::running ? "running"
                             : stream.state == FlightState::ended   ? "ended"
+                            : stream.state == FlightState::unknown ? "unknown"
                                                                    : "waiting";
   const double y = top_of(index);
   picture.rectangle(is_cause ? state + " cause" : state, box_left, y, width - margin - box_left, box_height,
@@ -51,6 +52,7 @@ void draw_box(SvgPicture& picture, const FlightReport& report, std::size_t index
   std::string line = state;
   if (stream.state == FlightState::running) line += ", before " + place_text(stream);
   if (stream.state == FlightState::running && stream.next) line += submitted_text(*stream.next);
+  if (stream.state == FlightState::unknown) line += ", perhaps before " + place_text(stream);
   if (stream.state == FlightState::ended) line += " with its context";
   if (stream.state == FlightState::waiting) line += " at " + place_text(stream);
   for (const FlightWait& wait : stream.waits)

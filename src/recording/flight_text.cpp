@@ -63,6 +63,8 @@ std::string line_of(const FlightReport& report, std::size_t index) {
     text = "stream '" + stream.name + "' has ended, because its context was destroyed or reset";
   else if (stream.state == FlightState::running)
     text += " before " + place_text(stream) + (stream.next ? submitted_text(*stream.next) : std::string());
+  else if (stream.state == FlightState::unknown)
+    text += " perhaps before " + place_text(stream);
   else
     text += stream.reached ? " idle after '" + stream.reached->name + "'" : std::string(" idle");
   return "  " + printable(text + details_of(stream)) + "\n";

@@ -54,6 +54,7 @@ struct HeldStreams {
   std::atomic<std::uint32_t> started;   // the thread that opens them
   std::atomic<std::int64_t> begun_us;   // when the first context was made
   std::atomic<std::int64_t> held_us;    // how long anything was held
+  std::atomic<std::int64_t> waited_us;  // how long threads have waited for their submissions
   std::atomic<std::int64_t> held_up_to; // the time up to which something is held
   Lock contexts_lock;
   ContextWords contexts[words_limit];

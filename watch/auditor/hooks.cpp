@@ -105,6 +105,10 @@ constexpr bool uses_memory(Verb verb) {
          changes_graph(verb);
 }
 
+/// Whether a report on a hang names the place of the call: the thread may stand still in it, or the stream.
+template <Verb verb>
+constexpr bool may_hang = may_wait(verb) || verb == Verb::name_function || verb == Verb::value_wait;
+
 /// Kernels and copies are many, so they get stacks only while something is captured, when each makes a node,
 /// if they may block their thread, and if findings may name them.
 template <Verb verb>
@@ -114,7 +118,7 @@ bool wants_stack(const Thread& thread, const CallData& call) {
   const bool is_rare = is_question(verb) || (verb == Verb::copy ? has_feature(blocking_calls)
                                                                 : !is_work(verb) && !is_unrecorded<verb>());
   return is_rare || cleared_by_fork->captures.are_active() ||
-         (has_feature(probes) && may_block<verb>(thread, call)) ||
+         (has_feature(probes) && (may_hang<verb> || may_block<verb>(thread, call))) ||
          (uses_memory(verb) && has_feature(memory_use));
 }
 
@@ -179,9 +183,10 @@ constexpr bool ends_events(Verb verb) {
 
 /// Contexts get words when they are made, and never later.
 template <Verb verb>
-void end_jitter(unsigned library, const CallData& call, CUresult result) {
+void end_jitter(Thread& thread, unsigned library, const CallData& call, CUresult result) {
   if constexpr (may_wait(verb)) end_waiting();
   if (result != CUDA_SUCCESS) return;
+  if constexpr (submits_work(verb)) wait_for_submission(thread, library, call, verb);
   if constexpr (verb == Verb::primary_retain)
     give_words(library, call.words[0], static_cast<int>(call.words[1]));
   if constexpr (verb == Verb::context_create) give_words(library, call.words[0], -1);
@@ -206,7 +211,7 @@ template <Verb verb>
   if constexpr (can_block(verb)) call.words[3] = ticks() - thread.slot->begun;
   end_call(thread);
   if (has_feature(jitter)) [[unlikely]]
-    end_jitter<verb>(library, call, result);
+    end_jitter<verb>(thread, library, call, result);
   if (has_offered) [[unlikely]]
     withdraw_python_frames(thread);
   if constexpr (changes_captures(verb)) count_capture_after(verb, result, call.words[0]);
@@ -324,11 +329,25 @@ private:
 
   [[gnu::always_inline]] static CUresult record_if_refused(std::uintptr_t address, std::uintptr_t above,
                                                            Arguments... arguments) {
+    if constexpr (verb == Verb::name_function) // it may load code, so a report of a hang shows it
+      if (Thread* const thread = this_thread(); thread != nullptr && has_feature(probes)) [[unlikely]]
+        return look_up(*thread, address, above, arguments...);
     const CUresult result = function()(arguments...);
     if (result != CUDA_SUCCESS) [[unlikely]]
       record_refusal_of(result, address, above, arguments...);
-    if constexpr (verb == Verb::name_function)
-      if (result == CUDA_SUCCESS && this_thread() != nullptr && has_feature(probes)) keep_name(arguments...);
+    return result;
+  }
+
+  [[gnu::noinline]] static CUresult look_up(Thread& thread, std::uintptr_t address, std::uintptr_t above,
+                                            Arguments... arguments) {
+    CallData lookup = call_data(arguments...);
+    begin<verb>(thread, Copy, lookup, address, above);
+    const CUresult result = function()(arguments...);
+    end_call(thread);
+    if (result != CUDA_SUCCESS)
+      record_refusal_of(result, address, above, arguments...);
+    else
+      keep_name(arguments...);
     return result;
   }
 

@@ -18,6 +18,8 @@ namespace {
 
 /// The run may be held for a fifth of its time, and any run for this long.
 constexpr std::int64_t always_allowed_us = 200'000;
+/// A submission is waited for so long, and all of them together.
+constexpr std::int64_t longest_wait_us = 100'000, longest_waits_us = 20'000'000;
 constexpr std::uint32_t submissions_between_marks = 64; // without a hold, a write tells how far the stream is
 
 bool read_number(const char*& text, std::uint64_t& number) {
@@ -45,6 +47,8 @@ bool read_hold(const char*& text, Hold& hold) {
 bool read_plan(const char* text) {
   JitterPlan& plan = state.jitter_plan;
   plan.is_listed = *text == '=';
+  plan.waits = std::strcmp(text, waiting_plan) == 0;
+  if (plan.waits) return true;
   if (!plan.is_listed) return read_number(text, plan.seed) && *text == '\0';
   for (++text; *text != '\0' && plan.count < hold_limit; ++plan.count)
     if (!read_hold(text, plan.holds[plan.count])) return false;
@@ -143,6 +147,23 @@ bool has_closed_words() {
   return cleared_by_fork->held.held_up_to.load(std::memory_order_relaxed) > microseconds_now();
 }
 
+/// Null if the submission cannot be held.
+HeldStream* stream_to_hold(const Thread& thread, unsigned library, const CallData& call, Verb verb) {
+  if (cleared_by_fork->held.ended.load(std::memory_order_relaxed) != 0) return nullptr;
+  const Library& here = state.libraries[library];
+  const std::uint64_t handle = stream_of(call, verb);
+  CUcontext context = reinterpret_cast<CUcontext>(call.context);
+  if (!is_default_stream(handle)) {
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    const auto stream = reinterpret_cast<CUstream>(handle);
+    if (here.is_capturing(stream, &status) != CUDA_SUCCESS || status != CU_STREAM_CAPTURE_STATUS_NONE ||
+        here.stream_context(stream, &context) != CUDA_SUCCESS)
+      return nullptr;
+  }
+  const bool per_thread = handle == reinterpret_cast<std::uintptr_t>(CU_STREAM_PER_THREAD);
+  return held_stream(handle, reinterpret_cast<std::uintptr_t>(context), per_thread ? thread.number : 0);
+}
+
 } // namespace
 
 bool prepare_jitter() {
@@ -207,20 +228,7 @@ void forget_held_stream(std::uint64_t handle) {
 
 void hold_back(Thread& thread, unsigned library, const CallData& call, Verb verb, std::uintptr_t address,
                std::uintptr_t above) {
-  if (cleared_by_fork->held.ended.load(std::memory_order_relaxed) != 0) return;
-  const Library& here = state.libraries[library];
-  const std::uint64_t handle = stream_of(call, verb);
-  CUcontext context = reinterpret_cast<CUcontext>(call.context);
-  if (!is_default_stream(handle)) {
-    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-    const auto stream = reinterpret_cast<CUstream>(handle);
-    if (here.is_capturing(stream, &status) != CUDA_SUCCESS || status != CU_STREAM_CAPTURE_STATUS_NONE ||
-        here.stream_context(stream, &context) != CUDA_SUCCESS)
-      return;
-  }
-  const bool per_thread = handle == reinterpret_cast<std::uintptr_t>(CU_STREAM_PER_THREAD);
-  HeldStream* const stream =
-      held_stream(handle, reinterpret_cast<std::uintptr_t>(context), per_thread ? thread.number : 0);
+  HeldStream* const stream = stream_to_hold(thread, library, call, verb);
   if (stream == nullptr) return;
   const TryLocked lock(stream->lock, longest_hold_us); // another thread may be blocked in a full queue
   if (!lock) return;
@@ -244,6 +252,32 @@ void hold_back(Thread& thread, unsigned library, const CallData& call, Verb verb
   const bool is_held = may_hold() && submit(library, *stream, microseconds) && microseconds != 0;
   cleared_by_fork->held.holding.fetch_sub(1, std::memory_order_seq_cst);
   if (is_held) tell(call, *stream, microseconds, stack());
+}
+
+void wait_for_submission(Thread& thread, unsigned library, const CallData& call, Verb verb) {
+  if (!state.jitter_plan.waits) return;
+  HeldStream* const stream = stream_to_hold(thread, library, call, verb);
+  if (stream == nullptr || stream->words == nullptr) return;
+  HeldStreams& held = cleared_by_fork->held;
+  const std::int64_t begun = microseconds_now();
+  std::uint32_t expected = 0;
+  {
+    const TryLocked lock(stream->lock, longest_hold_us);
+    if (!lock || pending(*stream).waits + 1 >= waits_limit ||
+        held.waited_us.load(std::memory_order_relaxed) > longest_waits_us)
+      return;
+    held.holding.fetch_add(1, std::memory_order_seq_cst);
+    const bool is_marked = may_hold() && submit(library, *stream, 0);
+    held.holding.fetch_sub(1, std::memory_order_seq_cst);
+    if (!is_marked) return;
+    expected = stream->issued.load(std::memory_order_relaxed);
+  }
+  const auto is_done = [&] {
+    return static_cast<std::int32_t>(stream->words->passed.load(std::memory_order_acquire) - expected) >= 0;
+  };
+  while (!is_done() && microseconds_now() - begun < longest_wait_us)
+    sleep_microseconds(20);
+  held.waited_us.fetch_add(microseconds_now() - begun, std::memory_order_relaxed);
 }
 
 void begin_waiting() {

@@ -18,6 +18,7 @@ struct Thread;
 struct JitterPlan {
   std::uint64_t seed;
   bool is_listed;
+  bool waits; // the host, after each submission
   std::uint32_t count;
   Hold holds[hold_limit];
 };
@@ -36,6 +37,10 @@ void forget_held_stream(std::uint64_t handle);
 /// Before a submission: counts it, and may hold its stream. `address` and `above` are for its stack.
 void hold_back(Thread& thread, unsigned library, const CallData& call, Verb verb, std::uintptr_t address,
                std::uintptr_t above);
+
+/// After a submission, if the plan says so: returns when its stream is done, or after a bounded time, because
+/// the stream may wait for the host.
+void wait_for_submission(Thread& thread, unsigned library, const CallData& call, Verb verb);
 
 /// Around a call that can wait. The first returns when nothing is held.
 void begin_waiting();

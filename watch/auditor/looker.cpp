@@ -3,6 +3,7 @@
 
 #include "auditor/kernel_calls.hpp"
 #include "auditor/lone_thread.hpp"
+#include "auditor/probes.hpp"
 #include "auditor/stacks.hpp"
 #include "auditor/state.hpp"
 #include "auditor/tick_rate.hpp"
@@ -17,7 +18,8 @@ namespace watch {
 
 namespace {
 
-constexpr std::int64_t patience_us = 50'000; // for the locks of all streams together
+constexpr std::int64_t patience_us = 50'000;      // for the locks of all streams together
+constexpr std::int64_t late_patience_us = 20'000; // until what is done has reached late probes
 constexpr std::uint64_t long_submission_us = 50'000;
 
 std::int64_t now_us() {
@@ -44,8 +46,15 @@ bool relax(unsigned library) {
   return exchange != nullptr && exchange(&mode) == CUDA_SUCCESS;
 }
 
-void look_at_streams(std::uint32_t look, bool (&is_relaxed)[library_limit]) {
+/// In quiet mode, nobody reads meanwhile, and knows of work behind the last probe.
+bool wants_late_probe(Stream& stream) {
+  return shown(stream).probe_wanted.exchange(0, std::memory_order_relaxed) != 0 || region->overwrites != 0;
+}
+
+/// Returns the number of streams that have got a late probe in this look, and have not reached it.
+std::uint32_t look_at_streams(std::uint32_t look, bool (&is_relaxed)[library_limit]) {
   const std::int64_t deadline = now_us() + patience_us;
+  std::uint32_t late = 0;
   const std::uint32_t count = cleared_by_fork->streams.count.load(std::memory_order_acquire);
   for (std::uint32_t i = 0; i < count; ++i) {
     Stream& stream = cleared_by_fork->streams.places[i];
@@ -57,8 +66,14 @@ void look_at_streams(std::uint32_t look, bool (&is_relaxed)[library_limit]) {
     relaxed = relaxed || relax(stream.library);
     if (!relaxed) continue;
     look_at(stream);
-    shown(stream).looked.store(look, std::memory_order_release);
+    ProbedStream& told = shown(stream);
+    if (stream.late_probe_in != look && wants_late_probe(stream) && add_late_probe(stream))
+      stream.late_probe_in = look;
+    if (stream.late_probe_in == look)
+      late += told.recorded.load(std::memory_order_relaxed) != told.reached.load(std::memory_order_relaxed);
+    told.looked.store(look, std::memory_order_release);
   }
+  return late;
 }
 
 bool may_wait_long(const ThreadSlot& slot, std::uint64_t begun) {
@@ -114,7 +129,9 @@ void* run(void*) {
     cleared_by_fork->looker.looking.store(1, std::memory_order_seq_cst);
     if (cleared_by_fork->looker.ending.load(std::memory_order_seq_cst) == 0 &&
         region->abandoned.load(std::memory_order_relaxed) == 0) { // else the hooks note no destructions
-      look_at_streams(wanted, is_relaxed);
+      for (const std::int64_t deadline = now_us() + late_patience_us;
+           look_at_streams(wanted, is_relaxed) != 0 && now_us() < deadline;)
+        sleep_microseconds(1000);
       look_at_threads();
     }
     cleared_by_fork->looker.looking.store(0, std::memory_order_seq_cst);

@@ -31,7 +31,7 @@ struct Looker {
 void start_looker();
 
 /// The calls during which a thread may wait for the device, or for room in a launch queue.
-constexpr bool offers_python_frames(Verb verb) { return can_block(verb) || submits_work(verb); }
+constexpr bool offers_python_frames(Verb verb) { return may_wait(verb) || submits_work(verb); }
 
 /// Around such a call, outside of `begin_call` and `end_call`: the Python frames of this thread may
 /// be taken in between.

@@ -121,7 +121,7 @@ Stream* add_stream(const StreamName& name, std::uint64_t context, unsigned libra
   told.context = context;
   for (auto* number : {&told.recorded, &told.reached})
     number->store(0, std::memory_order_relaxed);
-  for (auto* number : {&told.result, &told.looked})
+  for (auto* number : {&told.result, &told.looked, &told.probe_wanted})
     number->store(0, std::memory_order_relaxed);
   for (auto* number : {&stream->calls, &stream->probed_calls, &stream->reached_calls, &stream->asked_calls})
     number->store(0, std::memory_order_relaxed);

@@ -33,6 +33,7 @@ struct alignas(64) Stream {
   std::atomic<std::uint32_t> creating;    // the holder creates events, and then looks again at everything
   unsigned library;                       // index of the copy of libcuda
   bool stopped;                           // no more probes: the driver refused one
+  std::uint32_t late_probe_in;            // the last look that has recorded a probe
   CUevent events[ring_size];              // all or none
   std::uint64_t calls_at[ring_size];      // those before the probe of this event
 

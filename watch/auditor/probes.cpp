@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "auditor/probes.hpp"
 
+#include "auditor/kernel_calls.hpp"
 #include "auditor/looker.hpp"
 #include "auditor/probed_streams.hpp"
 #include "auditor/tick_rate.hpp"
@@ -106,11 +107,11 @@ void ask_how_far(Stream& stream) {
 
 /// Whether another thread is in a call that submits work, and seems to wait there for room. The driver then
 /// lets nobody create or destroy events of that context.
-bool another_thread_is_blocked(const Thread& thread) {
+bool another_thread_is_blocked(const ThreadSlot* own) {
   const std::uint64_t now = ticks(), limit = ticks_in(blocked_us);
   for (const ThreadSlot& slot : region->threads) {
     if (slot.thread.load(std::memory_order_relaxed) == 0) return false; // slots are taken in order
-    if (&slot == thread.slot || slot.inside.load(std::memory_order_acquire) == 0) continue;
+    if (&slot == own || slot.inside.load(std::memory_order_acquire) == 0) continue;
     const CallData call = slot.call;
     const Verb verb = call.entry < entry_count ? entry_data[call.entry].verb : Verb::other;
     const bool takes_long = slot.begun < now && now - slot.begun > limit;
@@ -120,8 +121,8 @@ bool another_thread_is_blocked(const Thread& thread) {
 }
 
 /// Makes the events of the stream, in its context. The caller holds the lock.
-bool create_events(const Thread& thread, Stream& stream) {
-  if (another_thread_is_blocked(thread)) return false;
+bool create_events(const ThreadSlot* own, Stream& stream) {
+  if (another_thread_is_blocked(own)) return false;
   const Library& library = state.libraries[stream.library];
   const auto context = reinterpret_cast<CUcontext>(shown(stream).context);
   CUcontext current = nullptr;
@@ -153,28 +154,34 @@ bool is_capturing(const Library& library, const StreamName& name) {
          status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-void tell(const Thread& thread, const Stream& stream, std::uint64_t number) {
+/// Who records a probe: a thread of the program, after its submission, or the looker.
+struct Prober {
+  const ThreadSlot* slot; // null for the looker
+  std::uint32_t thread;
+};
+
+void tell(const Prober& prober, const Stream& stream, std::uint64_t number) {
   const ProbedStream& told = shown(stream);
   CallData call{};
   call.entry = probe_entry;
-  call.count = 3;
-  call.thread = thread.number;
+  call.count = 4;
+  call.thread = prober.thread;
   call.context = told.context;
   call.words[0] = told.handle;
   call.words[1] = number;
   call.words[2] = place_of(stream);
+  call.words[3] = prober.slot == nullptr ? 1 : 0;
   record(call);
 }
 
-/// Records the next probe, if nothing speaks against it.
-void probe(const Thread& thread, Stream& stream, const StreamName& name) {
-  const TryLocked lock(stream.lock, 0); // else the looker has it, or somebody who probes
-  if (!lock || stream.stopped || !stream.is(name) || cleared_by_fork->captures.are_active()) return;
+/// Records the next probe, if nothing speaks against it. The caller holds the lock.
+void probe_locked(const Prober& prober, Stream& stream, const StreamName& name) {
+  if (stream.stopped || !stream.is(name) || cleared_by_fork->captures.are_active()) return;
   const Library& library = state.libraries[stream.library];
   std::uint64_t begun = ticks();
   if (is_capturing(library, name)) return;
   if (stream.events[0] == nullptr) {
-    if (!create_events(thread, stream) || !stream.is(name) || cleared_by_fork->captures.are_active() ||
+    if (!create_events(prober.slot, stream) || !stream.is(name) || cleared_by_fork->captures.are_active() ||
         is_capturing(library, name)) // that may have taken long
       return;
     begun = ticks();
@@ -200,8 +207,13 @@ void probe(const Thread& thread, Stream& stream, const StreamName& name) {
   stream.calls_at[(number - 1) % ring_size] = calls;
   stream.probed_calls.store(calls, std::memory_order_relaxed);
   told.recorded.store(number, std::memory_order_release);
-  tell(thread, stream, number);
-  use_up_one(begun);
+  tell(prober, stream, number);
+  if (prober.slot != nullptr) use_up_one(begun);
+}
+
+void probe(const Thread& thread, Stream& stream, const StreamName& name) {
+  const TryLocked lock(stream.lock, 0); // else the looker has it, or somebody who probes
+  if (lock) probe_locked({thread.slot, thread.number}, stream, name);
 }
 
 /// Makes the stream known, if that is possible now. It asks the driver, so it runs before the program's call:
@@ -264,7 +276,8 @@ void prepare_probe(Thread& thread, unsigned library, const CallData& call, Verb 
     thread.no_probe_before = first_tick_of_probe(burst);
     thread.is_due = is_due(thread);
   }
-  if (verb == Verb::stream_wait || (submits_work(verb) && thread.is_due)) know_stream(library, call, verb);
+  // Also a stream that gets no probe now, for the looker may have to record one later.
+  if (verb == Verb::stream_wait || submits_work(verb)) know_stream(library, call, verb);
   switch (verb) {
   case Verb::event_record:
   case Verb::stream_wait:
@@ -276,17 +289,32 @@ void prepare_probe(Thread& thread, unsigned library, const CallData& call, Verb 
     return wait_for_recorders();
   case Verb::stream_destroy:
     if (!is_default_stream(call.words[0]))
-      forget_streams({call.words[0], 0, library_limit}, !another_thread_is_blocked(thread));
+      forget_streams({call.words[0], 0, library_limit}, !another_thread_is_blocked(thread.slot));
     return;
   case Verb::context_destroy: // the driver destroys its events
     return forget_streams({0, call.words[0], library_limit}, false);
   case Verb::context_release:
   case Verb::primary_release:
   case Verb::device_reset: // nothing tells which streams end, so all are forgotten; all events are valid yet
-    return forget_streams({}, !another_thread_is_blocked(thread));
+    return forget_streams({}, !another_thread_is_blocked(thread.slot));
   default:
     return;
   }
+}
+
+bool add_late_probe(Stream& stream) {
+  const ProbedStream& told = shown(stream);
+  const StreamName name{stream.handle.load(std::memory_order_relaxed),
+                        stream.context.load(std::memory_order_relaxed),
+                        stream.thread.load(std::memory_order_relaxed)};
+  // A record on a legacy stream would wait for what other streams have got since. A per-thread stream can be
+  // named by its own thread only.
+  const std::uint64_t before = told.recorded.load(std::memory_order_relaxed);
+  if (name.handle == 0 || is_default_stream(name.handle) ||
+      before != told.reached.load(std::memory_order_relaxed) || another_thread_is_blocked(nullptr))
+    return false;
+  probe_locked({nullptr, thread_number()}, stream, name);
+  return told.recorded.load(std::memory_order_relaxed) != before;
 }
 
 void note_call(Thread& thread, const CallData& call, Verb verb) {

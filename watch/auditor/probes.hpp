@@ -35,9 +35,14 @@ void note_call(Thread& thread, const CallData& call, Verb verb);
 template <Verb verb>
 void probe_before(Thread& thread, unsigned library, const CallData& call) {
   if constexpr (submits_work(verb)) thread.is_due = is_due(thread);
-  if (!submits_work(verb) || verb == Verb::value_wait || thread.is_due) [[unlikely]]
+  if (!submits_work(verb) || verb == Verb::value_wait || thread.is_due ||
+      stream_of(call, verb) != thread.uncounted_handle) [[unlikely]]
     prepare_probe(thread, library, call, verb);
 }
+
+/// Records a probe on a stream of which the last one was reached, when nothing moves: the last submissions
+/// may have got none. The looker calls it, and holds the lock. False if there is none.
+bool add_late_probe(Stream& stream);
 
 /// Whether the submission only adds one to a number of its thread: no capture is active, no probe is due, and
 /// the stream is the one of the submission before.

@@ -11,8 +11,10 @@ namespace watch {
 inline constexpr std::uint32_t longest_hold_us = 2000;
 inline constexpr std::uint32_t hold_limit = 4096; // of a plan that lists its holds
 /// In CUEVENT_WATCH_JITTER, "7" is the seed of a plan. "=2.5:1400,3.1:2000" lists the holds: submission 5 of
-/// stream 2 for 1,400 us, and another. The list may be empty.
+/// stream 2 for 1,400 us, and another. The list may be empty. "=wait" holds nothing: the host waits after
+/// each submission until its stream is done.
 inline constexpr char jitter_variable[] = "CUEVENT_WATCH_JITTER";
+inline constexpr char waiting_plan[] = "=wait";
 
 /// Streams are numbered from 0 in the order of their first submissions, and the submissions of each from 1.
 struct HoldPlace {

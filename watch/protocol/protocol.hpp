@@ -154,6 +154,9 @@ struct alignas(64) ProbedStream {
   std::atomic<std::uint64_t> reached;  // the number of the last one that is known to be reached
   std::atomic<std::uint32_t> result;   // of the last query, if it was neither success nor "not ready"
   std::atomic<std::uint32_t> looked;   // the last look that asked this stream, see Region::look_done
+  // Not 0: the next look records a probe too, for the reader knows of work behind the last one. Nobody knows
+  // otherwise: most submissions get no probe.
+  std::atomic<std::uint32_t> probe_wanted;
 };
 
 /// The name of a kernel, by its CUfunction or CUkernel.

@@ -30,7 +30,7 @@ enum class Verb : std::uint8_t {
   capture_into_graph,
   capture_end,
   exchange_mode,
-  work, // the words are stream, function, and events that the launch records
+  work, // the words are stream, function or address of a host function, and events that the launch records
   value_wait,
   value_write,
   graph_launch,

@@ -165,7 +165,8 @@ template <class T>
 constexpr bool has_stream = std::is_same_v<T, CUstream> || std::is_same_v<T, const CUlaunchConfig*> ||
                             std::is_same_v<T, CUDA_LAUNCH_PARAMS*>;
 
-/// Of a launch or a copy: its stream, then its function. Launches as before CUDA 4.0 name no stream.
+/// Of a launch or a copy: its stream, then its function, or the address of the host function. Launches as
+/// before CUDA 4.0 name no stream.
 template <bool PerThread, class... Arguments>
 void add_words_of_work(CallData& call, Arguments... arguments) {
   const auto add_stream = [&](auto argument) {
@@ -181,6 +182,11 @@ void add_words_of_work(CallData& call, Arguments... arguments) {
     if constexpr (std::is_same_v<decltype(argument), CUDA_LAUNCH_PARAMS*>)
       add(call, argument != nullptr ? reinterpret_cast<std::uintptr_t>(argument->function) : 0);
   };
+  const auto add_host_function = [&](auto argument) {
+    if constexpr (std::is_same_v<decltype(argument), CUhostFn> ||
+                  std::is_same_v<decltype(argument), CUstreamCallback>)
+      add(call, reinterpret_cast<std::uintptr_t>(argument));
+  };
   // Attribute 7 is a programmatic event, and attribute 12 a launch completion event.
   const auto add_events = [&](auto argument) {
     if constexpr (std::is_same_v<decltype(argument), const CUlaunchConfig*>)
@@ -193,6 +199,7 @@ void add_words_of_work(CallData& call, Arguments... arguments) {
   else
     add(call, stream_word(nullptr, PerThread));
   (add_function(arguments), ...);
+  (add_host_function(arguments), ...);
   (add_events(arguments), ...);
 }
 

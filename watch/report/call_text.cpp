@@ -129,6 +129,10 @@ std::vector<std::string> folded_below(const std::vector<NamedFrame>& above,
   return lines;
 }
 
+std::string CallText::function_at(const CallFile& process, Handle address) {
+  return symbols_.frame(process, address + 1).text(); // as if a call there had returned
+}
+
 std::string CallText::place_of(const CallFile& process, const Call& call) {
   const auto frames = frames_of(process, call, call.stack);
   for (const NamedFrame& frame : frames)

@@ -45,6 +45,9 @@ public:
   /// The innermost frame of the program, or of any code if there is none.
   std::string place_of(const CallFile& process, const Call& call);
 
+  /// "put_back (pool.cpp:7)", of the function that begins at this address.
+  std::string function_at(const CallFile& process, Handle address);
+
 private:
   Symbols symbols_;
 };

@@ -69,21 +69,34 @@ watch::Moment HangWatch::read_state() {
     is_reported_ = false;
   }
   still_ = moment.time - moved_;
-  stuck_for_ = work_->has_pending() ? still_ : std::min(longest_call(moment), still_);
+  stuck_for_ = work_->has_pending(moment.time) ? still_ : std::min(longest_call(moment), still_);
   return moment;
 }
 
 void HangWatch::update() {
-  read_state();
-  if (stuck_for_ < quiet_time || time_now() - requested_ < look_interval) return;
+  const watch::Moment moment = read_state();
+  const bool wants_probes = still_ >= quiet_time && has_unprobed(moment);
+  if ((stuck_for_ < quiet_time && !wants_probes) || time_now() - requested_ < look_interval) return;
   requested_ = time_now();
+  request_look();
+}
+
+bool HangWatch::has_unprobed(const watch::Moment& moment) const {
+  return std::any_of(moment.streams.begin(), moment.streams.end(), [&](const watch::ProbedState& stream) {
+    return stream.can_get_late_probe && work_->has_unprobed(stream.key);
+  });
+}
+
+void HangWatch::request_look() {
+  for (const watch::ProbedState& stream : state_.moment().streams)
+    if (stream.can_get_late_probe && work_->has_unprobed(stream.key)) state_.want_probe(stream.place);
   state_.request_look();
 }
 
 void HangWatch::report_hang(nanoseconds limit) {
   if (stuck_for_ < limit || is_reported_) return;
   if (!reports_.are_many(limit)) {
-    state_.request_look();
+    request_look();
     return write_report(look_patience, true);
   }
   is_reported_ = true;
@@ -92,6 +105,7 @@ void HangWatch::report_hang(nanoseconds limit) {
 
 void HangWatch::write_report(std::optional<nanoseconds> patience, bool is_hang) {
   const bool has_answered = !patience || state_.wait_for_look(*patience);
+  take_records_(); // of the probes that the look has recorded
   watch::Moment moment = read_state();
   if (is_hang && stuck_for_ < look_interval) return; // it has moved meanwhile
   is_reported_ = true;
@@ -103,6 +117,7 @@ void HangWatch::write_report(std::optional<nanoseconds> patience, bool is_hang) 
 void HangWatch::keep() {
   if (!reports_.are_kept()) return;
   const bool has_answered = state_.wait_for_look(look_patience);
+  take_records_();
   watch::Moment moment = read_state();
   kept_ = moment.time;
   reports_.keep(file_, describe(std::move(moment), has_answered).second);
@@ -111,23 +126,26 @@ void HangWatch::keep() {
 void HangWatch::keep_still(nanoseconds limit) {
   if (!reports_.are_kept() || still_ < limit || work_->progress() == 0) return;
   if (kept_ > moved_ && time_now() - kept_ < renewal) return;
-  state_.request_look();
+  request_look();
   keep();
 }
 
 std::pair<std::string, nlohmann::ordered_json> HangWatch::describe(watch::Moment moment, bool has_answered) {
   std::map<watch::Handle, std::string> kernels;
-  const watch::Namer namer{[&](watch::Handle function) {
-                             const auto [found, is_new] = kernels.try_emplace(function);
-                             if (is_new) found->second = state_.kernel_name(function);
-                             return found->second;
-                           },
-                           [&](const watch::Call& call) {
-                             return call.stack == 0 ? std::string()
-                                                    : shortened(reports_.texts().place_of(file_, call));
-                           }};
-  cuevent::FlightReport found = cuevent::analyse(work_->observe(moment, namer));
-  word_findings(found);
+  const watch::Namer namer{
+      [&](watch::Handle function) {
+        const auto [found, is_new] = kernels.try_emplace(function);
+        if (is_new) found->second = state_.kernel_name(function);
+        return found->second;
+      },
+      [&](const watch::Call& call) {
+        return call.stack == 0 ? std::string() : shortened(reports_.texts().place_of(file_, call));
+      },
+      [&](watch::Handle address) { return shortened(reports_.texts().function_at(file_, address)); }};
+  const Observation observed = work_->observe(moment, namer);
+  cuevent::FlightReport found = cuevent::analyse(observed);
+  word_findings(found, observed.notes);
+  if (found.findings.empty() && longest_call(moment) >= long_call) add_possible_causes(found);
 
   const std::string name = read_name(file_.process());
   std::string text = "cuevent watch: process " + std::to_string(file_.process());
@@ -141,7 +159,7 @@ std::pair<std::string, nlohmann::ordered_json> HangWatch::describe(watch::Moment
     else
       text += "The progress of its streams is not known\n";
   }
-  text += hang_text(found);
+  text += hang_text(found, observed.notes);
   nlohmann::ordered_json json{{"process", file_.process()},
                               {"stuck_ns", stuck_for_.count()},
                               {"answered", has_answered},

@@ -53,9 +53,10 @@ private:
 /// One process. Its auditor has to record probes.
 class HangWatch {
 public:
-  /// It follows what the World of the process sees.
-  HangWatch(const CallFile& file, World& world, HangReports& reports)
-      : file_(file), state_(file), reports_(reports),
+  /// It follows what the World of the process sees. `take_records` shows the World what the process has
+  /// recorded up to now.
+  HangWatch(const CallFile& file, World& world, HangReports& reports, std::function<void()> take_records)
+      : file_(file), state_(file), reports_(reports), take_records_(std::move(take_records)),
         work_(std::make_shared<StreamWork>(world, [this](Handle f) { return state_.kernel_name(f); })),
         threads_(std::make_shared<LastCalls>()) {
     world.add(work_);
@@ -85,7 +86,7 @@ public:
   void keep();
 
   /// Asks the process to look, so that a report soon has an answer.
-  void request_look() { state_.request_look(); }
+  void request_look();
 
   /// Reports in any case. Waits that long for the look that was requested; without a time, the last look is
   /// new enough.
@@ -93,6 +94,8 @@ public:
 
 private:
   watch::Moment read_state();
+  /// Whether a look can find out more than the probes of the program's threads.
+  bool has_unprobed(const watch::Moment& moment) const;
   void write_report(std::optional<std::chrono::nanoseconds> patience, bool is_hang);
   /// The text and the JSON.
   std::pair<std::string, nlohmann::ordered_json> describe(watch::Moment moment, bool has_answered);
@@ -100,6 +103,7 @@ private:
   const CallFile& file_;
   ProcessState state_;
   HangReports& reports_;
+  const std::function<void()> take_records_;
   std::shared_ptr<StreamWork> work_;
   std::shared_ptr<LastCalls> threads_;
   std::uint64_t progress_ = 0;

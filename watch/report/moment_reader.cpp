@@ -66,6 +66,8 @@ watch::Moment ProcessState::moment() const {
     state.reached = stream.reached.load();
     state.recorded = stream.recorded.load();
     state.exact = stream.looked.load() == look;
+    state.can_get_late_probe = used == 1 && !watch::is_default_stream(stream.handle) &&
+                               state.recorded == state.reached && stream.result.load() == 0;
     const auto result = static_cast<CUresult>(watch::result_of(stream.result.load()));
     if (used == 1 && cuevent::kind_of(result) == cuevent::ErrorKind::device_fault) moment.fault = result;
   }

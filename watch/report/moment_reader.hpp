@@ -14,6 +14,9 @@ class ProcessState {
 public:
   explicit ProcessState(const CallFile& file) : file_(file), region_(file.region()) {}
 
+  /// The next look records a probe on the stream in this place, unless one is pending there.
+  void want_probe(std::uint32_t place) { region_.streams[place].probe_wanted.store(1); }
+
   /// Asks the process to look how far its streams are. It does so within milliseconds, unless it is stopped.
   void request_look();
 

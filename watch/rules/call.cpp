@@ -24,7 +24,7 @@ static_assert(std::size(members) == static_cast<std::size_t>(Field::node_type) +
 std::array<Word, 4> words_of(Verb verb) {
   switch (verb) {
   case Verb::probe:
-    return {&Call::stream_handle, &Call::number, &Call::slot};
+    return {&Call::stream_handle, &Call::number, &Call::slot, &Call::flags};
   case Verb::hold:
     return {&Call::stream_handle, &Call::number, &Call::value, &Call::slot};
   case Verb::memory_part:

@@ -14,10 +14,11 @@ namespace watch {
 struct ProbedState {
   std::uint32_t place = 0; // in Region::streams
   StreamKey key;
-  bool destroyed = false;     // nobody asks its probes any more
-  std::uint64_t recorded = 0; // the number of the last probe
-  std::uint64_t reached = 0;  // the number of the last probe that is known to be reached
-  bool exact = true;          // false: the last look could not ask this stream
+  bool destroyed = false;          // nobody asks its probes any more
+  std::uint64_t recorded = 0;      // the number of the last probe
+  std::uint64_t reached = 0;       // the number of the last probe that is known to be reached
+  bool exact = true;               // false: the last look could not ask this stream
+  bool can_get_late_probe = false; // when nothing moves, by a look
 };
 
 /// A call that a thread is in.

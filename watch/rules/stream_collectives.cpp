@@ -46,11 +46,17 @@ std::vector<CollectivePosition> StreamWork::collective_positions() const {
     position.reached_next = position.reached;
     position.next = NcclWork::none;
     if (stream.places.empty()) continue;
-    const Place& next = stream.places.front();
-    for (const Submission& call : next.calls)
-      if (const auto name = nccl_names_.find(call.object); name != nccl_names_.end() && !name->second.empty())
-        position.next = nccl_work_of(name->second);
-    position.reached_next = stream.collectives.among_first(stream.calls_reached + next.count);
+    const Position last = stream.first_probed().value_or(stream.end() - 1);
+    std::uint64_t calls = stream.calls_reached;
+    for (Position each = stream.reached; each <= last; ++each) {
+      const Place& next = stream.place(each);
+      calls += next.count;
+      for (const Submission& call : next.calls)
+        if (const auto name = nccl_names_.find(call.object);
+            name != nccl_names_.end() && !name->second.empty())
+          position.next = nccl_work_of(name->second);
+    }
+    position.reached_next = stream.collectives.among_first(calls);
     if (position.reached_next > position.reached) position.next = NcclWork::collective;
   }
   return positions;

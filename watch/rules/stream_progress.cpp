@@ -9,6 +9,7 @@ namespace watch {
 namespace {
 
 constexpr std::size_t values_kept = 10'000;
+constexpr auto not_ready_for = std::chrono::milliseconds(500); // after a query has said so
 
 void forget_probes(Stream& stream) {
   for (Place& place : stream.places)
@@ -24,9 +25,22 @@ bool StreamWork::is_reached(const StreamPlace& point) const {
   return found == streams_.end() || point.position < found->second.reached;
 }
 
-bool StreamWork::has_pending() const {
-  return std::any_of(streams_.begin(), streams_.end(),
-                     [](const auto& each) { return each.second.probed_end() > each.second.reached; });
+bool StreamWork::has_pending(std::chrono::nanoseconds now) const {
+  return std::any_of(streams_.begin(), streams_.end(), [now](const auto& each) {
+    const Stream& stream = each.second;
+    return stream.probed_end() > stream.reached || stream.is_not_ready(now);
+  });
+}
+
+bool StreamWork::has_unprobed(const StreamKey& key) const {
+  const auto number = numbers_.find(key);
+  if (number == numbers_.end()) return false;
+  const Stream& stream = streams_.at(number->second);
+  return !stream.places.empty() && stream.places.back().probe == 0 && stream.probed_end() == stream.reached;
+}
+
+bool Stream::is_not_ready(std::chrono::nanoseconds now) const {
+  return not_ready && *not_ready >= reached && now - not_ready_at < not_ready_for;
 }
 
 void StreamWork::add_probe(const Call& call) {
@@ -34,32 +48,66 @@ void StreamWork::add_probe(const Call& call) {
   on.slot = static_cast<std::uint32_t>(call.slot);
   if (call.number <= on.last_probe) forget_probes(on); // they are numbered anew
   on.last_probe = call.number;
+  const bool is_late = call.flags != 0;
+  if (is_late && (on.places.empty() || on.places.back().probe != 0)) return; // it has come too late
   // A call before it may have told its record late, so it has a place even if nothing is known before it.
   if (on.places.empty() || on.places.back().probe != 0) open_place(call, on);
   on.places.back().probe = on.last_probe;
+  on.places.back().late = is_late;
   on.probed = on.end();
 }
 
-void StreamWork::reach(Stream& stream, Position end) {
-  while (stream.reached < end && !stream.places.empty()) {
-    Place& place = stream.places.front();
-    if (values_.size() > values_kept) values_.clear();
-    for (const ValueOperation& write : place.writes)
-      values_[write.address] = write.value;
-    stream.calls_reached += place.count;
-    stream.last_reached = std::move(place);
-    stream.places.pop_front();
-    ++stream.reached;
-    ++reached_;
-    --places_;
+void StreamWork::reach(const Stream& reached, Position end) {
+  std::vector<StreamPlace> ends{{reached.number, end}}; // a chain of waits can be long
+  while (!ends.empty()) {
+    const auto [number, up_to] = ends.back();
+    ends.pop_back();
+    const auto found = streams_.find(number);
+    if (found == streams_.end()) continue;
+    Stream& stream = found->second;
+    while (stream.reached < up_to && !stream.places.empty()) {
+      Place& place = stream.places.front();
+      if (values_.size() > values_kept) values_.clear();
+      for (const ValueOperation& write : place.writes)
+        values_[write.address] = write.value;
+      for (const EventWait& wait : place.waits)
+        if (wait.is_of_record) ends.push_back({wait.signal.stream, wait.signal.position + 1});
+      stream.calls_reached += place.count;
+      stream.last_reached = std::move(place);
+      stream.places.pop_front();
+      ++stream.reached;
+      ++reached_;
+      --places_;
+    }
   }
 }
 
-void StreamWork::reach(const Call& call, const Event& event) {
-  // Another thread may have recorded the event meanwhile, and the call means the record before. Times are
-  // known to about a millisecond.
+void StreamWork::note_not_ready(const Call& call) {
+  const auto note = [&](Stream& stream, Position position) {
+    stream.not_ready = position;
+    stream.not_ready_at = call.time;
+  };
+  if (call.verb() == Verb::stream_query) {
+    const auto number = numbers_.find(call.stream());
+    if (number == numbers_.end()) return;
+    if (Stream& asked = streams_.at(number->second); !asked.places.empty()) note(asked, asked.end() - 1);
+  } else if (call.verb() == Verb::event_query) {
+    const auto event = events_.find(call.event);
+    if (event == events_.end() || event->second.points.size() != 1 || !means_last_record(call, event->second))
+      return;
+    const StreamPlace& point = event->second.points.front();
+    if (!is_reached(point)) note(streams_.at(point.stream), point.position);
+  }
+}
+
+bool StreamWork::means_last_record(const Call& call, const Event& event) {
+  // Times are known to about a millisecond.
   const auto begun = call.time - call.duration;
-  if (event.thread != call.thread && begun - event.time < std::chrono::milliseconds(2)) return;
+  return event.thread == call.thread || begun - event.time >= std::chrono::milliseconds(2);
+}
+
+void StreamWork::reach(const Call& call, const Event& event) {
+  if (!means_last_record(call, event)) return;
   for (const StreamPlace& point : event.points)
     if (!is_reached(point)) reach(streams_.at(point.stream), point.position + 1);
 }

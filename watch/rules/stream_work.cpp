@@ -19,8 +19,11 @@ void add_up_to(std::vector<T>& list, std::size_t limit, T added) {
   if (list.size() < limit) list.push_back(std::move(added));
 }
 
+CallPlace place_of(const Call& call) { return {call.entry, call.stack}; }
+
 ValueOperation operation_of(const Call& call) {
-  return {call.address, call.value, static_cast<unsigned>(call.flags), call.has(value_of_64_bits)};
+  return {call.address, call.value, static_cast<unsigned>(call.flags), call.has(value_of_64_bits),
+          place_of(call)};
 }
 
 /// A record or a wait refers to what was submitted so far, so later calls belong to another place.
@@ -34,7 +37,27 @@ std::uint64_t places_of_record(std::uint64_t flags) {
   return (flags & CU_EVENT_DISABLE_TIMING) == 0 || (flags & CU_EVENT_INTERPROCESS) != 0 ? 1 : 0;
 }
 
+/// Whether a text would name both in the same way. Replays have numbers.
+bool is_same(const Submission& a, const Submission& b) {
+  return a.entry == b.entry && a.object == b.object && a.number == b.number && a.graph == b.graph;
+}
+
 } // namespace
+
+void Place::add(Submission call) {
+  if (std::any_of(calls.begin(), calls.end(), [&](const Submission& each) { return is_same(each, call); }))
+    return;
+  if (calls.size() < calls_kept) return calls.push_back(std::move(call));
+  calls.back() = std::move(call);
+  has_more_calls = true;
+}
+
+std::optional<Position> Stream::first_probed() const {
+  const auto found =
+      std::find_if(places.begin(), places.end(), [](const Place& each) { return each.probe != 0; });
+  if (found == places.end()) return std::nullopt;
+  return reached + static_cast<Position>(found - places.begin());
+}
 
 bool satisfies(const ValueOperation& wait, std::uint64_t value) {
   const std::uint64_t mask = wait.is_64_bit ? ~std::uint64_t{0} : 0xFFFF'FFFF;
@@ -97,6 +120,7 @@ void StreamWork::before(const Call& call) {
 }
 
 void StreamWork::after(const Call& call) {
+  if (call.result == CUDA_ERROR_NOT_READY) return note_not_ready(call);
   if (!call.succeeded()) return;
   switch (call.verb()) {
   case Verb::probe:
@@ -186,7 +210,7 @@ void StreamWork::submit(const Call& call, Stream& on) {
   if (call.verb() == Verb::graph_launch) ++place.replays;
   place.last = call.time;
   place.one_thread = place.one_thread && place.thread == call.thread;
-  add_up_to(place.calls, calls_kept, world_.submission_of(call));
+  place.add(world_.submission_of(call));
   if (call.verb() == Verb::value_wait) add_up_to(place.value_waits, waits_kept, operation_of(call));
   if (call.verb() == Verb::value_write) add_up_to(place.writes, waits_kept, operation_of(call));
 }
@@ -236,8 +260,9 @@ void StreamWork::wait(const Call& call, Stream& on) {
   if (!on.places.empty() && on.places.back().count > 0) seal(on);
   Place& place = open_place(call, on);
   if (!all_known) ++place.untraced_waits;
+  const bool is_of_record = !pending.empty() && means_last_record(call, events_.at(call.event));
   for (const StreamPlace& point : pending)
-    add_up_to(place.waits, waits_kept, {call.event, point});
+    add_up_to(place.waits, waits_kept, {call.event, point, is_of_record, place_of(call)});
 }
 
 } // namespace watch

@@ -18,6 +18,17 @@ namespace watch {
 struct Namer {
   std::function<std::string(Handle function)> kernel; // "spin(int)"
   std::function<std::string(const Call& call)> place; // "train() (train.cpp:12)"; empty if unknown
+  std::function<std::string(Handle address)> code;    // "put_back (pool.cpp:7)", of a function of the host
+};
+
+/// What else is known about a stream of an observation.
+struct StreamNote {
+  std::string wait_place; // where the wait that holds it up was submitted; empty if unknown
+  bool was_asked = true;  // by the last look
+};
+
+struct Observation : cuevent::FlightObservation {
+  std::vector<StreamNote> notes{}; // of its streams
 };
 
 /// Where a stream is in its sequence of collectives.
@@ -49,8 +60,12 @@ public:
   /// known.
   void add_lost_probes(const std::vector<ProbedState>& states);
 
-  /// Whether a probe has not been reached.
-  bool has_pending() const;
+  /// Whether work is known to be pending at this time: a probe was not reached, or a query of the program
+  /// said so a moment ago.
+  bool has_pending(std::chrono::nanoseconds now = {}) const;
+
+  /// Whether the stream has work behind its last probe, so that nobody knows whether that work is done.
+  bool has_unprobed(const StreamKey& key) const;
 
   /// Grows with everything that is submitted or reached. It stays the same while nothing moves.
   std::uint64_t progress() const { return submitted_ + reached_; }
@@ -60,12 +75,16 @@ public:
   bool launches_with_room(const Call& call) const;
 
   /// Everything that is known at this moment, for `cuevent::analyse`. Call `see` with its streams before.
-  cuevent::FlightObservation observe(const Moment& moment, const Namer& namer) const;
+  Observation observe(const Moment& moment, const Namer& namer) const;
 
   /// For the streams of `observe`, in the same order.
   std::vector<CollectivePosition> collective_positions() const;
 
 private:
+  /// The first place of each stream that is known not to be reached, by the number of the stream. Of a stream
+  /// without an entry, nobody knows whether its last places were reached.
+  using Unreached = std::map<std::uint64_t, Position>;
+
   /// What the last record of an event waits for.
   struct Event {
     std::vector<StreamPlace> points = {};
@@ -92,20 +111,35 @@ private:
 
   // stream_progress.cpp
   void add_probe(const Call& call);
-  void reach(Stream& reached, Position end);
+  /// Also reaches what the reached places have waited for.
+  void reach(const Stream& reached, Position end);
   /// The call has found that the last record of the event is done.
   void reach(const Call& call, const Event& event);
   /// The call has found that all earlier work of the stream is done.
   void reach_all(const Call& call, Stream& reached);
+  /// False if another thread may have recorded the event again meanwhile.
+  static bool means_last_record(const Call& call, const Event& event);
   bool is_reached(const StreamPlace& point) const;
+  /// The call asked about work that is not done.
+  void note_not_ready(const Call& call);
+
+  // stream_unreached.cpp
+  Unreached known_unreached(const Moment& moment) const;
+  void note_calls_under_way(const Moment& moment, Unreached& unreached) const;
+  void follow_waits(Unreached& unreached) const;
 
   // stream_observation.cpp
   struct View;
-  std::string name_of(const Stream& stream, const Namer& namer, bool one_context) const;
-  void show_waited_for(const Moment& moment, View& view) const;
+  std::string name_of(const Stream& stream, const View& view) const;
   std::optional<std::vector<StreamPlace>> signals_of(const StreamPlace& waiting,
                                                      const ValueOperation& wait) const;
-  std::vector<cuevent::ObservedWait> waits_of(const View& view, const Stream& stream) const;
+  std::map<std::uint64_t, Position> possible_causes(const View& view, const Stream& stream,
+                                                    Position last) const;
+  void show_pending(const View& view, const Stream& stream, Position last, cuevent::ObservedStream& shown,
+                    StreamNote& note) const;
+  void show_waits(const View& view, const Stream& stream, Position last, cuevent::ObservedStream& shown,
+                  StreamNote& note) const;
+  /// Of a thread that is blocked because the launch queue of the stream may be full.
   std::optional<cuevent::FlightCall> call_of(const Moment& moment, const Stream& stream) const;
 
   const World& world_;

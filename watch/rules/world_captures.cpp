@@ -58,6 +58,7 @@ void World::end_capture(Capture& capture) {
 Submission World::submission_of(const Call& call) const {
   const bool is_memory_operation = call.verb() == Verb::value_wait || call.verb() == Verb::value_write;
   if (is_memory_operation) return {call.entry, call.address, call.value};
+  if (call.work() == Work::host) return {call.entry, call.address};
   if (call.verb() != Verb::graph_launch) return {call.entry, call.function};
   const ExecState* const replayed = exec(call.exec);
   return {call.entry, 0, call.number, replayed != nullptr ? replayed->capture : nullptr};

@@ -79,6 +79,53 @@ MISTAKE("unfinished", endless_kernel, "a kernel does not end, and two streams wa
   hang.finish(far_behind);
 }
 
+/// Rounds of a pipeline from the first stream to the second one: more of them than get probes.
+void rounds(const Hang& hang, int count, std::chrono::microseconds pause) {
+  const CUevent uploaded = hang.event();
+  for (int i = 0; i < count; ++i) {
+    hang.work(hang.a);
+    expect(cuEventRecord(uploaded, hang.a));
+    expect(cuStreamWaitEvent(hang.b, uploaded, 0));
+    hang.work(hang.b);
+    std::this_thread::sleep_for(pause);
+  }
+}
+
+MISTAKE("unfinished", steady_pipeline, "after many rounds of a pipeline, a kernel does not end") {
+  Hang hang(gpu, corrected);
+  rounds(hang, 200, 1ms);
+  hang.spin(hang.a);
+  hang.order(hang.a, hang.b);
+  hang.finish(hang.b);
+}
+
+MISTAKE("unfinished", burst, "after a burst of work, a kernel does not end, and no thread waits for it") {
+  Hang hang(gpu, corrected);
+  rounds(hang, 400, 0us);
+  hang.spin(hang.a);
+  hang.order(hang.a, hang.b);
+  hang.work(hang.b);
+  if (!hang.hangs) return hang.finish(hang.b);
+  std::this_thread::sleep_for(9s);
+}
+
+void put_back(void* word) {
+  while (static_cast<std::atomic<std::uint32_t>*>(word)->load() == 0)
+    std::this_thread::sleep_for(1ms);
+}
+
+MISTAKE("unfinished", host_function,
+        "a host function does not end, and a thread that frees memory waits for it") {
+  Hang hang(gpu, corrected);
+  CUdeviceptr memory = 0;
+  expect(cuMemAlloc(&memory, 64));
+  hang.words[0] = hang.hangs ? 0 : 1;
+  hang.work(hang.a);
+  expect(cuLaunchHostFunc(hang.a, &put_back, hang.words));
+  expect(cuMemFree(memory));
+  hang.finish(hang.a);
+}
+
 MISTAKE("unfinished", missing_peer,
         "a collective waits for its peer on another device, which launches nothing") {
   Hang hang(gpu, corrected);

@@ -8,7 +8,9 @@
 #include <cuevent/timeline_semaphore.hpp>
 #include <kernels.hpp>
 
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <thread>
 #include <unistd.h>
 
@@ -310,6 +312,27 @@ HARMLESS(unused_and_read_early, "nor here, though the host does not wait for a c
     expect(cuStreamSynchronize(parts.b));
     std::memset(parts.result, 0, words * sizeof(unsigned));
   }
+}
+
+// The machine gets busy when the file has so many bytes: then the second copy comes after any hold.
+HARMLESS(busy_later, "the host is late in later runs, so that nothing is overtaken") {
+  constexpr std::streamoff busy_from = 13;
+  const char* const path = std::getenv("CUEVENT_TEST_BUSY");
+  const bool is_busy = path != nullptr && std::ifstream(path, std::ios::ate).tellg() >= busy_from;
+  Parts parts(gpu);
+  parts.upload(parts.a);
+  usleep(is_busy ? 20'000 : 150);
+  parts.download(parts.b);
+  parts.print();
+}
+
+HARMLESS(wrong_in_every_run, "the download never waits for the upload, which is always late") {
+  Parts parts(gpu);
+  expect(cuLaunchHostFunc(
+      parts.a, [](void*) { usleep(30'000); }, nullptr));
+  parts.upload(parts.a);
+  parts.download(parts.b);
+  parts.print();
 }
 
 } // namespace

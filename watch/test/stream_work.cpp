@@ -15,7 +15,8 @@ using cuevent::FlightState;
 using Kind = FlightFinding::Kind;
 
 constexpr Handle a = 0xa00, b = 0xb00, c = 0xc00, event = 0x100, other_event = 0x101, spin = 0x500,
-                 memory = 0x9000, context = 0x400, legacy = 1, reduce = 0x610, exchange = 0x611;
+                 memory = 0x9000, context = 0x400, legacy = 1, reduce = 0x610, exchange = 0x611,
+                 put_back = 0x7100;
 
 /// A process whose calls and probes the test writes down. Every call takes a second.
 class Process {
@@ -35,8 +36,9 @@ public:
     world.see(call);
   }
 
-  void probe(Handle stream) {
+  void probe(Handle stream, bool late = false) {
     Call call;
+    call.flags = late ? 1 : 0;
     call.entry = probe_entry;
     call.context = context;
     call.stream_handle = stream;
@@ -62,8 +64,10 @@ public:
   FlightReport report(std::vector<CallUnderWay> calls = {}) {
     const Moment moment{now_ + 1s, fault, {}, std::move(calls)};
     return cuevent::analyse(work.observe(
-        moment, {[](Handle function) { return function == spin ? std::string("spin(int)") : std::string(); },
-                 [](const Call&) { return std::string("main.cpp:5"); }}));
+        moment,
+        {[](Handle function) { return function == spin ? std::string("spin(int)") : std::string(); },
+         [](const Call&) { return std::string("main.cpp:5"); },
+         [](Handle address) { return address == put_back ? std::string("put_back") : std::string(); }}));
   }
 
   /// "stream 'stream 0xa00 ...' has not reached 'the end of ...'", without the names of places.
@@ -113,7 +117,7 @@ TEST_CASE("a stream stands in the call after the last probe that was reached", "
       "stream 'stream 0xa00 (made at main.cpp:5)' has not reached 'the end of kernel 0x600'");
   has(process.cause(), "the last mark reached is 'the end of spin(int)'");
   process.reach(a, 2);
-  has(process.cause(), "'the end of one of 2 calls: cuMemcpyHtoDAsync, spin(int)'");
+  has(process.cause(), "'the end of one of the last 2 calls: cuMemcpyHtoDAsync, spin(int)'");
   process.reach(a, 3);
   CHECK_FALSE(process.work.has_pending());
   CHECK(process.report().findings.empty());
@@ -143,10 +147,116 @@ TEST_CASE("a record covers what was submitted before it, and nothing later", "[w
   process.launch(a);
   process.see("cuStreamWaitEvent", {b, event, 0});
   process.launch(b, 0x700);
-  CHECK(process.report().streams[1].waits.at(0).what == "'the end of kernel 0x600'");
+  // Nobody knows whether the record was reached.
+  has(process.cause(), "has not reached 'the end of one of the last 2 calls: kernel 0x600, spin(int)'");
+  has(process.report().findings.at(1).text,
+      "has not reached 'the end of kernel 0x700 (or it waits for the end of "
+      "kernel 0x600 on stream 0xa00 (made at main.cpp:5))'");
+  CHECK_FALSE(process.report().streams[0].exact);
   process.see("cuEventSynchronize", {event});
   CHECK(process.report().streams[1].waits.empty());
   has(process.cause(), "has not reached 'the end of spin(int)'");
+  CHECK(process.report().streams[0].exact);
+}
+
+TEST_CASE("calls that no probe separates are one of several, and none is certain", "[watch][work]") {
+  Process process;
+  process.launch(a, 0x600);
+  process.reach_all(a);
+  for (int i = 0; i < 3; ++i) {
+    process.see("cuMemcpyHtoDAsync_v2", {a});
+    process.see("cuEventRecord", {event, a});
+    process.see("cuStreamWaitEvent", {b, event, 0});
+    process.see("cuMemcpyHtoDAsync_v2", {b});
+  }
+  process.see("cuLaunchKernel", {a, spin});
+  process.see("cuEventRecord", {event, a});
+  process.see("cuStreamWaitEvent", {b, event, 0});
+  CHECK(process.report().findings.empty()); // perhaps all is done
+  CHECK(process.report().streams[0].state == FlightState::unknown);
+  CHECK(process.work.has_unprobed({a, 0, 0}));
+  process.probe(a, true);
+  process.probe(b, true);
+  CHECK_FALSE(process.work.has_unprobed({a, 0, 0}));
+  const FlightReport report = process.report();
+  has(report.findings.at(0).text,
+      "has not reached 'the end of one of the last 4 calls: cuMemcpyHtoDAsync, spin(int)'");
+  CHECK(report.findings.at(0).streams == std::vector<std::size_t>{0});
+  CHECK_FALSE(report.streams[0].exact);
+  CHECK(report.streams[1].state == FlightState::waiting); // for the last record, which was not reached
+  CHECK(report.streams[1].waits.at(0).what == "'the end of spin(int)'");
+  CHECK_FALSE(report.streams[1].exact);
+  process.reach_all(a);
+  CHECK(process.report().streams[0].state == FlightState::idle);
+  has(process.cause(), "has not reached 'the end of one of the last 3 calls: cuMemcpyHtoDAsync'");
+}
+
+TEST_CASE("the first calls of a place and its last one are named", "[watch][work]") {
+  Process process;
+  for (Handle kernel = 0x600; kernel < 0x606; ++kernel)
+    process.see("cuLaunchKernel", {a, kernel});
+  process.launch(a);
+  has(process.cause(), "'the end of one of the last 7 calls: kernel 0x600, kernel 0x601, kernel 0x602, ..., "
+                       "spin(int)'");
+}
+
+TEST_CASE("a place that was reached says so of what it has waited for", "[watch][work]") {
+  Process process;
+  process.see("cuLaunchKernel", {a, spin});
+  process.see("cuEventRecord", {event, a});
+  process.see("cuStreamWaitEvent", {b, event, 0});
+  process.launch(b, 0x600);
+  process.see("cuLaunchKernel", {a, 0x601});
+  process.reach_all(b);
+  process.probe(a, true);
+  has(process.cause(), "has not reached 'the end of kernel 0x601'");
+}
+
+TEST_CASE("a late probe behind no work says nothing", "[watch][work]") {
+  Process process;
+  process.launch(a);
+  process.reach_all(a);
+  const std::uint64_t before = process.work.progress();
+  process.probe(a, true);
+  CHECK_FALSE(process.work.has_pending());
+  process.reach_all(a);
+  CHECK(process.work.progress() == before);
+}
+
+TEST_CASE("a query that says not ready tells that work is pending, for a moment", "[watch][work]") {
+  Process process;
+  process.see("cuLaunchKernel", {legacy, spin});
+  process.see("cuEventRecord", {event, legacy});
+  Call query = call_of("cuEventQuery", {event});
+  query.result = CUDA_ERROR_NOT_READY;
+  query.time = 20s;
+  SECTION("of the event") {}
+  SECTION("of the stream") {
+    query = call_of("cuStreamQuery", {legacy});
+    query.result = CUDA_ERROR_NOT_READY;
+    query.time = 20s;
+  }
+  process.world.see(query);
+  CHECK(process.work.has_pending(20s + 100ms));
+  CHECK_FALSE(process.work.has_pending(22s));
+}
+
+TEST_CASE("a host function is named, and so is the place of the wait that holds a stream up",
+          "[watch][work]") {
+  Process process;
+  process.see("cuLaunchHostFunc", {a, put_back});
+  process.probe(a);
+  has(process.cause(), "has not reached 'the end of host function put_back'");
+  Call wait = call_of("cuStreamWaitValue32_v2", {b, memory, 1, CU_STREAM_WAIT_VALUE_GEQ});
+  wait.stack = 3;
+  process.world.see(wait);
+  process.probe(b);
+  const Observation observed = process.work.observe(
+      {}, {[](Handle) { return std::string(); },
+           [](const Call& call) { return call.stack == 3 ? std::string("gate.cpp:7") : std::string(); },
+           [](Handle) { return std::string(); }});
+  CHECK(observed.notes.at(0).wait_place.empty());
+  CHECK(observed.notes.at(1).wait_place == "gate.cpp:7");
 }
 
 TEST_CASE("a wait for a record that was reached, or that never was, holds up nothing", "[watch][work]") {
@@ -168,6 +278,7 @@ TEST_CASE("a wait for an event of another process is counted as untraced", "[wat
   process.see("cuStreamWaitEvent", {a, 0x102, 0});
   process.launch(a);
   CHECK(process.report().untraced_waits == 1);
+  CHECK_FALSE(process.report().streams[0].exact); // perhaps it stands at the wait
 }
 
 TEST_CASE("two streams that wait for each other's writes are a deadlock", "[watch][work]") {
@@ -342,20 +453,21 @@ TEST_CASE("replays take many places of a launch queue", "[watch][work]") {
   CHECK(process.report({{call_of("cuGraphLaunch", {0x700, a}), 3s}}).findings.size() == 2);
 }
 
-TEST_CASE("work without a probe counts only if something waits for it", "[watch][work]") {
+TEST_CASE("work without a probe is pending only if something is known to wait for it", "[watch][work]") {
   Process process;
   process.launch(a);
   process.reach_all(a);
   process.see("cuLaunchKernel", {a, 0x600});
   CHECK_FALSE(process.work.has_pending());
   CHECK(process.report().findings.empty());
+  CHECK(process.report().streams[0].state == FlightState::unknown);
   const auto waiting = [&](const char* symbol, std::vector<std::uint64_t> words) {
     return process.report({{call_of(symbol, words), 3s}}).findings.size();
   };
   CHECK(waiting("cuStreamSynchronize", {a}) == 1);
   CHECK(waiting("cuStreamSynchronize", {b}) == 0);
   CHECK(waiting("cuCtxSynchronize", {}) == 1);
-  CHECK(waiting("cuMemcpyDtoH_v2", {}) == 1);
+  CHECK(waiting("cuMemcpyDtoH_v2", {}) == 0); // it does not wait for non-blocking streams
   process.see("cuEventRecord", {event, a});
   CHECK(waiting("cuEventSynchronize", {event}) == 1);
   process.see("cuStreamWaitEvent", {b, event, 0});
@@ -364,7 +476,9 @@ TEST_CASE("work without a probe counts only if something waits for it", "[watch]
   const FlightReport report = process.report();
   REQUIRE(report.findings.size() == 1);
   has(report.findings[0].text,
-      "stream 0xa00 (made at main.cpp:5)' has not reached 'the end of kernel 0x600'");
+      "stream 0xb00 (made at main.cpp:5)' has not reached 'the end of spin(int) (or it "
+      "waits for the end of kernel 0x600 on stream 0xa00 (made at main.cpp:5))'");
+  CHECK_FALSE(report.streams[1].exact);
 }
 
 TEST_CASE("calls that wait for the device tell what was reached", "[watch][work]") {

@@ -49,6 +49,24 @@ TEST_CASE("idle streams have no finding") {
   CHECK(to_text(report) == "Nothing is pending.\n  stream 'a' is idle after 'a 2'\n  stream 'b' is idle\n");
 }
 
+TEST_CASE("a stream that may be done is neither idle nor a cause") {
+  ObservedStream unknown = stream("a", 2, 3);
+  unknown.submitted = 2;
+  unknown.may_be_done = true;
+  FlightReport report = analysed({unknown});
+  CHECK(report.findings.empty());
+  CHECK(report.streams[0].state == FlightState::unknown);
+  CHECK(report.streams[0].next->name == "a 2");
+  CHECK_THAT(to_text(report), ContainsSubstring("stream 'a' is perhaps before 'a 2'"));
+  CHECK_THAT(to_json(report), ContainsSubstring(R"("state":"unknown")"));
+  CHECK_THAT(to_svg(report), ContainsSubstring("unknown, perhaps before 'a 2'"));
+  report = analysed({unknown}, CUDA_ERROR_ILLEGAL_ADDRESS);
+  CHECK_THAT(report.findings.at(0).text,
+             ContainsSubstring("not finished when it failed: perhaps 'a 2' on stream 'a'"));
+  report = analysed({unknown, stream("b", 0, 1)}, CUDA_ERROR_ILLEGAL_ADDRESS);
+  CHECK_THAT(report.findings.at(0).text, !ContainsSubstring("perhaps"));
+}
+
 TEST_CASE("a stream that waits for nothing is its own cause") {
   const FlightReport report = analysed({stream("a", 2, 5)});
   REQUIRE(report.findings.size() == 1);

@@ -94,6 +94,10 @@ inline CUfunction kernel(const char* name) {
   expect(cuModuleGetFunction(&function, module, name));
   return function;
 }
+/// A kernel without parameters.
+inline void run(CUfunction function, CUstream on) {
+  expect(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, on, nullptr, nullptr));
+}
 inline void launch(CUgraphExec exec, CUstream on) { expect(cuGraphLaunch(exec, on)); }
 
 inline void destroy_streams(const Gpu& gpu) {

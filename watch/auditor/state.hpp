@@ -13,6 +13,7 @@
 
 #include "auditor/captures.hpp"
 #include "auditor/first_launches.hpp"
+#include "auditor/gone_streams.hpp"
 #include "auditor/held_streams.hpp"
 #include "auditor/interprocess_events.hpp"
 #include "auditor/jitter.hpp"
@@ -62,6 +63,7 @@ struct ClearedByFork {
   Streams streams;
   Looker looker;
   HeldStreams held;
+  GoneStreams gone_streams;
 };
 
 /// The file of this process. Before the first call of a forked child, of its parent.

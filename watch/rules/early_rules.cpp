@@ -264,7 +264,7 @@ private:
     record_after_waits(call, event);
     const auto found = late_waits_.find(event.number);
     if (found == late_waits_.end()) return;
-    const LateWait late = std::move(found->second);
+    const LateWait late = found->second;
     late_waits_.erase(found);
     if (call.verb() == Verb::event_record) judge(late, call, event);
   }

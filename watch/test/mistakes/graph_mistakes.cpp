@@ -292,6 +292,29 @@ MISTAKE("use-after-destroy", launches_a_destroyed_exec, "a cache has destroyed t
   cuGraphLaunch(exec, gpu.a);               //!
 }
 
+MISTAKE("use-after-destroy", uploads_on_a_destroyed_stream, "a graph is uploaded on a stream that is gone") {
+  const CUgraphExec exec = exec_of(graph_of_work(gpu, gpu.a));
+  const CUstream stream = gpu.stream();
+  if (!corrected) cuStreamDestroy(stream); //!
+  cuGraphUpload(exec, stream);             //!
+}
+
+MISTAKE("use-after-destroy", asks_whether_a_destroyed_stream_captures,
+        "an allocator asks whether a stream is being captured, and the stream is gone") {
+  const CUstream stream = gpu.stream();
+  gpu.work(stream);
+  if (!corrected) cuStreamDestroy(stream); //!
+  CUstreamCaptureStatus status{};
+  cuStreamIsCapturing(stream, &status); //!
+}
+
+MISTAKE("use-after-destroy", asks_for_the_capture_of_a_destroyed_stream,
+        "a library asks for the capture of a stream that is gone") {
+  const CUstream stream = gpu.stream();
+  if (!corrected) cuStreamDestroy(stream); //!
+  ask_for_capture(stream);                 //!
+}
+
 MISTAKE("record-in-other-context use-after-error", launch_records_an_event_of_another_context,
         "a launch records an event of another context, and a stream waits for it") {
   const CUfunction function = kernel("step");

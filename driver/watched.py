@@ -8,6 +8,7 @@ import roles
 NEW_TYPES = {
     "CUgreenCtx": "GreenContext*", "CUgreenCtx*": "GreenContext**", "CUmemLocation": "MemoryLocation",
     "CUgraphNodeParams*": "NodeParameters*", "const CUgraphEdgeData*": "const Opaque*",
+    "const CUgraphEdgeData**": "const Opaque**",
     **dict.fromkeys(["CUmemLocation*", "CUmemcpyAttributes*", "CUDA_MEMCPY3D_BATCH_OP*",
                      "CUDA_FABRIC_COPY_BATCH_OP*", "CUmemDecompressParams*", "CUgraphRecaptureCallback",
                      "CUctxCreateParams*", "CUdevResourceDesc", "CUgraphEdgeData*",

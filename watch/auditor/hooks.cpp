@@ -89,6 +89,7 @@ template <Verb verb>
 bool is_unrecorded() {
   if (verb == Verb::memory_make || verb == Verb::capture_change || changes_graph(verb))
     return !has_feature(memory_use);
+  if (verb == Verb::capture_ask) return false; // only those for streams that are gone come here
   return verb == Verb::other || verb == Verb::initialize || is_question(verb) || verb == Verb::memory_free;
 }
 
@@ -154,6 +155,7 @@ template <Verb verb>
     call.stack = stack_number(thread, address, above, region->overwrites == 0);
   if constexpr (verb == Verb::event_destroy)
     remove_interprocess_event(reinterpret_cast<CUevent>(call.words[0]));
+  if constexpr (verb == Verb::stream_destroy) cleared_by_fork->gone_streams.add(call.words[0]);
   if (offers_frames<verb>(call)) [[unlikely]]
     offer_python_frames(thread);
   thread.slot->begun = ticks();
@@ -218,6 +220,10 @@ template <Verb verb>
   const bool probed = has_feature(probes) && result == CUDA_SUCCESS;
   if (probed) number_launches<verb>(call);
   if (failed || (!is_unrecorded<verb>() && !is_recorded_before(verb))) record(call);
+  if constexpr (verb == Verb::stream_create || verb == Verb::stream_create_green)
+    cleared_by_fork->gone_streams.remove(call.words[0]);
+  if constexpr (verb == Verb::stream_destroy)
+    if (failed) cleared_by_fork->gone_streams.remove(call.words[0]);
   if (!failed) keep_interprocess_events<verb>(call);
   if constexpr (verb == Verb::context_create || verb == Verb::primary_retain)
     if (!failed) cleared_by_fork->context.note(call.words[0]);
@@ -268,6 +274,8 @@ struct Hook<Copy, Index, PerThread, CUresult(Arguments...)> {
                 are_named_as_recorded<Arguments...>(entry_data[Index].words));
   // Another function may get the handle of one that is gone.
   static constexpr bool ends_functions = ends_events(verb) || entry_data[Index].has(ends_code);
+  static constexpr bool asks_for_gone_streams =
+      verb == Verb::capture_ask || verb == Verb::stream_ask || entry_data[Index].work == Work::other;
   static constexpr bool makes_green_context = (std::is_same_v<Arguments, GreenContext**> || ...);
   static constexpr bool is_green = (std::is_same_v<Arguments, GreenContext*> || ...);
   /// Of the first copy of libcuda, which is the only one in most programs.
@@ -368,8 +376,22 @@ private:
         state.libraries[Copy].functions[Index][PerThread]);
   }
 
+  /// Whether the call names a stream that was destroyed. Only some calls ask: others are recorded anyway.
+  static bool is_stream_gone([[maybe_unused]] Arguments... arguments) {
+    if (cleared_by_fork == nullptr) return false;
+    [[maybe_unused]] const auto is_gone = [](auto argument) {
+      if constexpr (std::is_same_v<decltype(argument), CUstream>)
+        return cleared_by_fork->gone_streams.have(reinterpret_cast<std::uintptr_t>(argument));
+      return false;
+    };
+    return (is_gone(arguments) || ...);
+  }
+
   static CUresult watch(std::uintptr_t address, std::uintptr_t above, Arguments... arguments) {
     const Library& library = state.libraries[Copy];
+    const bool is_gone = asks_for_gone_streams && is_stream_gone(arguments...);
+    if (verb == Verb::capture_ask && !is_gone)
+      return record_if_refused(address, above, arguments...); // some programs ask often
     Thread* const thread = this_thread();
     if (thread == nullptr) {
       if constexpr (entry_data[Index].has(makes_context)) cleared_by_fork->context.note(several_contexts);
@@ -377,6 +399,8 @@ private:
       return function()(arguments...);
     }
     CallData made = call_data(arguments...);
+    if (is_gone && region->stacks != Stacks::none) [[unlikely]]
+      made.stack = stack_number(*thread, address, above, region->overwrites == 0);
     begin<verb>(*thread, Copy, made, address, above);
     if constexpr (is_recorded_before(verb)) record(made);
     if constexpr (uses_memory(verb))
@@ -419,6 +443,8 @@ private:
         tell_memory({library, made}, arguments...);
     if constexpr (ends_functions) forget_parameters();
     end<verb>(*thread, Copy, made, result, address, above);
+    if (verb == Verb::stream_ask && is_gone && result == CUDA_SUCCESS) [[unlikely]]
+      record(made);
     return result;
   }
 

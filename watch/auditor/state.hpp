@@ -13,6 +13,7 @@
 
 #include "auditor/captures.hpp"
 #include "auditor/first_launches.hpp"
+#include "auditor/gone_streams.hpp"
 #include "auditor/held_streams.hpp"
 #include "auditor/host_functions.hpp"
 #include "auditor/interprocess_events.hpp"
@@ -64,6 +65,7 @@ struct ClearedByFork {
   Looker looker;
   HeldStreams held;
   HostFunctions host_functions;
+  GoneStreams gone_streams;
 };
 
 /// The file of this process. Before the first call of a forked child, of its parent.

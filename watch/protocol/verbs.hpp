@@ -43,10 +43,11 @@ enum class Verb : std::uint8_t {
   node_add_event,
   node_set_event,
   exec_set_event,
-  stream_ask, // these four are recorded only if they failed: they tell of handles that are not valid
+  stream_ask, // these three are recorded if they failed, or for streams that are gone
   graph_ask,
   exec_ask,
-  node_add,       // a node of another kind; successful ones are recorded with Feature::memory_use
+  capture_ask,    // recorded only if the stream was destroyed, whatever the result is
+  node_add,       // a node of another kind, failed; successful ones are recorded with Feature::memory_use
   exec_change,    // of a node in an executable graph; this and the next two are recorded as node_add
   graph_change,   // of edges
   node_change,    // of a node in a graph that the call does not name
@@ -81,7 +82,7 @@ constexpr bool can_block(Verb verb) {
 /// Calls that change nothing that matters here, and may have an object that is gone.
 constexpr bool is_question(Verb verb) {
   return verb == Verb::stream_ask || verb == Verb::graph_ask || verb == Verb::exec_ask ||
-         verb == Verb::node_add;
+         verb == Verb::capture_ask || verb == Verb::node_add;
 }
 
 /// Calls that may wait for the device, or for locks of the driver that others hold while they wait.

@@ -20,8 +20,8 @@ struct OptInRules {
 
 /// What follows the calls of one process.
 inline void add_rules(World& world, OptInRules opt_in, const Report& report) {
-  for (const auto rules :
-       {fault_rules, lifetime_rules, event_rules, time_rules, capture_rules, refused_rules})
+  for (const auto rules : {fault_rules, lifetime_rules, event_rules, early_rules, replaced_rules, time_rules,
+                           capture_rules, refused_rules})
     world.add(rules(world, report));
   if (opt_in.fork.before != not_forked) world.add(fork_rules(world, report, opt_in.fork));
   if (opt_in.cost) world.add(cost_rules(world, report));

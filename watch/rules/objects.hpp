@@ -71,9 +71,9 @@ struct EventState : Object {
   unsigned long records = 0;
   std::uint64_t sequence = 0;       // of the last record, among all records
   std::uint64_t work_before = 0;    // the stream's work at the last record
-  bool marks_work = false;          // the stream got work between its record before and the last one
   std::shared_ptr<Capture> capture; // of the last record
   std::optional<OrderMark> mark;    // of the last record; if it has a capture, in that capture's order
+  std::optional<Point> work;        // the last one that the stream had before the record, outside of captures
 
   bool never_recorded() const { return created && !shared && !record && !recorded_by_graph; }
   /// Whether something that is not seen may have recorded it after the last record.
@@ -86,6 +86,8 @@ struct StreamState : Object {
   std::uint64_t work = 0, marked_work = 0; // calls that have submitted work, in all and at the last record
   std::shared_ptr<Capture> capture;
   std::optional<std::uint32_t> number_in_order; // none before its first use
+  std::optional<Point> last_work;               // outside of captures
+  bool waits_for_unknown = false; // it has waited for a value, or for an event that others may record
 
   bool is_capturing() const { return capture && !capture->over; }
 };

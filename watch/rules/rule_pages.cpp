@@ -31,8 +31,8 @@ const std::vector<RulePage>& rule_pages() {
        "the event with torch.cuda.Event(external=True)."},
       {Rule::record_in_other_context, "record-in-other-context",
        "records an event on a stream of another context or device",
-       "cuEventRecord returns CUDA_ERROR_INVALID_HANDLE, and the event keeps its earlier state. Waits for "
-       "an event work between contexts and devices, records do not.",
+       "cuEventRecord returns CUDA_ERROR_INVALID_HANDLE, and the event keeps its earlier state. So does a "
+       "launch that records the event. Waits for an event work between contexts and devices, records do not.",
        "Create the event while the context of the stream is current. For default streams, make the context "
        "of the event current before the record.",
        "A torch.cuda.Event belongs to the device of its first record. Use one event for each device."},
@@ -82,7 +82,9 @@ const std::vector<RulePage>& rule_pages() {
       {Rule::elapsed_too_early, "elapsed-too-early",
        "asks for a time before the work is complete, and never again",
        "cuEventElapsedTime returns CUDA_ERROR_NOT_READY, and there is no time.",
-       "Call cuEventSynchronize for the end event first, and check the result of cuEventElapsedTime.",
+       "Call cuEventSynchronize for the end event first, and check the result of cuEventElapsedTime. To do "
+       "without times that are not ready, ask again later, or for older events: this place never gets a "
+       "time.",
        "Call end.synchronize() before start.elapsed_time(end)."},
       {Rule::elapsed_reversed, "elapsed-reversed", "gives the two events of a time in the wrong order",
        "cuEventElapsedTime succeeds, and the time is negative.",
@@ -98,7 +100,7 @@ const std::vector<RulePage>& rule_pages() {
        "the end is recorded.",
        "Pass the stream to event.record(stream), or record inside of `with torch.cuda.stream(stream):`."},
       {Rule::record_replaced, "record-replaced",
-       "records an event for a second stream before anything has waited for the first record",
+       "records an event for a second stream although somebody still relies on the first record",
        "An event has one record, the last. Waits order the waiter behind the work of the last stream only.",
        "Use an event for each stream, or let the second stream wait for the event before it records the "
        "event "

@@ -10,7 +10,9 @@ namespace watch {
 
 using Rules = std::shared_ptr<Observer>;
 
-Rules event_rules(const World& world, Report report);    // records, waits and queries of events
+Rules event_rules(const World& world, Report report);    // records and waits that fail
+Rules early_rules(const World& world, Report report);    // waits before the record that they need
+Rules replaced_rules(const World& world, Report report); // records that are lost
 Rules time_rules(const World& world, Report report);     // times between events
 Rules refused_rules(const World& world, Report report);  // calls that fail for a reason that is known
 Rules lifetime_rules(const World& world, Report report); // what is used after its end

@@ -20,6 +20,10 @@ Ordered StreamOrder::compare(const Point& earlier, const StreamState& later) con
   return order_.compare(earlier, order_.next(*later.number_in_order));
 }
 
+bool StreamOrder::may_be_behind(const Point& earlier, const StreamState& later) const {
+  return compare(earlier, later) == Ordered::before || later.waits_for_unknown;
+}
+
 Ordered StreamOrder::compare(const Point& earlier, const EventState& later) const {
   if (!later.mark || later.capture || later.may_have_other_record()) return Ordered::unknown;
   return order_.compare(earlier, *later.mark);

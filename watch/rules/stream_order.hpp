@@ -22,6 +22,9 @@ public:
 
   /// Whether the earlier work comes before work that is submitted to the stream now.
   Ordered compare(const Point& earlier, const StreamState& later) const;
+  /// Whether something orders the stream's next work behind the earlier work, or may do so: the stream has
+  /// waited for what is not known. What the host may learn from kernels and host functions does not count.
+  bool may_be_behind(const Point& earlier, const StreamState& later) const;
   /// Whether it comes before the last record of the event.
   Ordered compare(const Point& earlier, const EventState& later) const;
   /// Whether the host knows that the work is done, by a wait or a query.

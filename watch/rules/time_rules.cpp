@@ -21,7 +21,10 @@ public:
     if (call.verb() == Verb::event_elapsed && is_of_interest(world_, call)) return elapsed(call);
     if (!call.succeeded()) return;
     if (call.verb() == Verb::event_record || call.verb() == Verb::event_destroy)
-      if (const EventState* const event = world_.event(call.event)) give_up(event->number);
+      if (const EventState* const event = world_.event(call.event)) {
+        give_up(event->number);
+        if (call.verb() == Verb::event_destroy) read_.erase(event->number);
+      }
   }
 
   void after(const Call& call) override { work_.see(call); }
@@ -29,6 +32,8 @@ public:
   void end(bool by_itself) override {
     while (by_itself && !early_.empty())
       give_up(early_.begin()->first);
+    for (auto& [place, given_up] : given_up_)
+      if (!given_up.is_excused && !places_of_times_.contains(place)) report_(std::move(given_up.finding));
     for (auto& [place, omission] : omissions_)
       if (by_itself && !omission.is_excused && !work_.is_followed(omission.work))
         report_(std::move(omission.finding));
@@ -39,6 +44,14 @@ private:
   struct Omission {
     Finding finding;
     Point work;
+    bool is_excused = false;
+  };
+
+  /// A time that was not there yet. A program that reads other times at this place, or this time at another
+  /// one, does without some samples.
+  struct GivenUp {
+    Finding finding;
+    std::uint64_t end = 0; // the number of the event
     bool is_excused = false;
   };
 
@@ -55,10 +68,16 @@ private:
       if (event->number == end && world_.order().compare_with_host(*event) == Ordered::before) return;
       add(earlier, "the end was recorded here", event->record);
     }
-    report_({Rule::elapsed_too_early,
-             "the work before " + event_text(call.second_event) +
-                 " was not complete, and the time was not asked for again",
-             call, std::move(earlier)});
+    const auto [place, is_new] = given_up_.try_emplace(call.stack);
+    if (!is_new) {
+      ++place->second.finding.count;
+      return;
+    }
+    place->second = {{Rule::elapsed_too_early,
+                      "the work before " + event_text(call.second_event) +
+                          " was not complete, and the time was not asked for again",
+                      call, std::move(earlier)},
+                     end};
   }
 
   void elapsed(const Call& call) {
@@ -72,6 +91,9 @@ private:
     } else if (call.succeeded()) {
       early_.erase(end->number);
       read_.insert(end->number);
+      places_of_times_.insert(call.stack);
+      for (auto& [place, given_up] : given_up_)
+        given_up.is_excused |= given_up.end == end->number;
       judge(call, *start, *end);
     }
   }
@@ -142,6 +164,8 @@ private:
   const Report report_;
   std::unordered_map<std::uint64_t, std::pair<Call, unsigned>> early_; // tries, by the number of the end
   std::unordered_set<std::uint64_t> read_;                             // ends whose time was read
+  std::unordered_set<std::uint32_t> places_of_times_;                  // stacks of calls that gave a time
+  std::map<std::uint32_t, GivenUp> given_up_;                          // by stack
   TimedWork work_{world_};
   std::map<std::pair<std::uint32_t, std::uint32_t>, Omission> omissions_; // by stack and stream
 };

@@ -215,6 +215,7 @@ void World::record(const Call& call, Handle handle, const StreamKey& stream) {
   event.record.reset();
   event.capture = nullptr;
   event.mark.reset();
+  event.work.reset();
   ++event.records;
   if (call.verb() == Verb::event_record && (call.flags & CU_EVENT_RECORD_EXTERNAL) != 0) {
     put_in_graph(call);
@@ -227,7 +228,6 @@ void World::record(const Call& call, Handle handle, const StreamKey& stream) {
   if (stream.handle == 0) return; // of a whole context
   StreamState& on = known_stream(stream);
   event.work_before = on.work;
-  event.marks_work = on.work > on.marked_work;
   on.marked_work = on.work;
   if (!on.is_capturing()) return;
   event.capture = on.capture;

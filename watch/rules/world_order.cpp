@@ -30,12 +30,16 @@ void World::put_in_order(const Call& call) {
       put_in_capture(call, *on.capture);
     else
       put_on_stream(call, on);
+    if (order_.point()) on.last_work = order_.point();
     if (call.verb() == Verb::work) mark_events(call);
     return;
   }
   case Verb::copy: {
     const StreamKey key = default_stream_of(call);
-    return order_.submit(key, known_stream(key), effects_of(call));
+    StreamState& on = known_stream(key);
+    order_.submit(key, on, effects_of(call));
+    on.last_work = order_.point();
+    return;
   }
   case Verb::event_record:
   case Verb::context_record:
@@ -71,10 +75,12 @@ void World::put_on_stream(const Call& call, StreamState& on) {
     const bool is_unknown = event == nullptr || event->may_have_other_record();
     if (event != nullptr && event->mark && !event->capture)
       order_.wait(key, on, *event->mark, is_unknown ? Surety::possible : Surety::certain);
+    on.waits_for_unknown |= is_unknown;
     if (is_unknown) order_.hold(key, on);
     return;
   }
   case Verb::value_wait:
+    on.waits_for_unknown = true;
     return order_.hold(key, on);
   case Verb::graph_launch: {
     std::optional<OrderMark>& last = execs_[call.exec].last_launch;
@@ -123,12 +129,14 @@ void World::mark_events(const Call& call) {
   for (const Handle handle : call.events()) {
     EventState* const event = handle != 0 ? find(events_, handle) : nullptr;
     if (event == nullptr || !event->record) continue; // a graph records it
-    if (on == nullptr) // of a context, perhaps a green one, whose streams are not known
+    if (on == nullptr) { // of a context, perhaps a green one, whose streams are not known
       event->mark = order_.record_some();
-    else if (on->is_capturing())
+    } else if (on->is_capturing()) {
       event->mark = on->capture->order.record(on->capture->number(call.stream()));
-    else
+    } else {
       event->mark = order_.record(call.stream(), *on);
+      event->work = on->last_work;
+    }
   }
 }
 

@@ -61,6 +61,15 @@ void in_capture(CUstream on, CUstreamCaptureMode mode, Body body) {
   body();
   try_end(on);
 }
+inline void ask_for_capture(CUstream of) {
+  CUstreamCaptureStatus status{};
+  cuuint64_t id = 0;
+#if CUDA_VERSION >= 13000
+  cuStreamGetCaptureInfo(of, &status, &id, nullptr, nullptr, nullptr, nullptr);
+#else
+  cuStreamGetCaptureInfo(of, &status, &id, nullptr, nullptr, nullptr);
+#endif
+}
 inline CUgraphExec instantiate(CUgraph graph) {
   CUgraphExec exec = nullptr;
   expect(cuGraphInstantiate(&exec, graph, 0));
@@ -93,6 +102,10 @@ inline CUfunction kernel(const char* name) {
   expect(cuModuleLoadData(&module, kernels));
   expect(cuModuleGetFunction(&function, module, name));
   return function;
+}
+/// A kernel without parameters.
+inline void run(CUfunction function, CUstream on) {
+  expect(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, on, nullptr, nullptr));
 }
 inline void launch(CUgraphExec exec, CUstream on) { expect(cuGraphLaunch(exec, on)); }
 

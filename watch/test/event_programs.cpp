@@ -95,11 +95,11 @@ MISTAKE("wait-never-recorded", wait_never_recorded, "nothing records the event")
 
 MISTAKE("wait-before-record", wait_before_record, "each wait is for the work of the step before") {
   const CUevent event = gpu.event();
+  if (corrected) gpu.work(gpu.a); // then the first wait is for this work
   record(event, gpu.a);
   for (int i = 0; i < 3; ++i) {
     gpu.work(gpu.a);
     wait(gpu.b, event); //!
-    if (corrected) gpu.work(gpu.b);
     record(event, gpu.a);
   }
 }

@@ -238,14 +238,27 @@ TEST_CASE("a late record is found although other calls come before it", "[watch]
       step([&] {});
     CHECK(process.found.empty());
   }
-  SECTION("work of the waiting stream: it wanted the step before") {
+  SECTION("work of the waiting stream, and of the event's") {
+    for (const Handle on : {other_stream, stream, other_stream})
+      step([&] { process.see("cuMemsetD8Async", {on}); });
+    CHECK(process.found == Found{"wait-before-record", "wait-before-record"});
+  }
+  SECTION("the record comes behind what the waiting stream did") {
+    process.see("cuEventCreate", {0x102, 2});
     for (int i = 0; i < 3; ++i)
-      step([&] { process.see("cuMemsetD8Async", {other_stream}); });
+      step([&] {
+        process.see("cuMemsetD8Async", {other_stream});
+        process.see("cuEventRecord", {0x102, other_stream});
+        process.see("cuStreamWaitEvent", {stream, 0x102, 0});
+      });
     CHECK(process.found.empty());
   }
-  SECTION("new work of the event's stream, or the end of its work") {
+  SECTION("another event marks the work") {
     for (int i = 0; i < 3; ++i)
-      step([&] { process.see("cuMemsetD8Async", {stream}); });
+      step([&] { process.see("cuEventRecord", {0x101, stream}); });
+    CHECK(process.found.empty());
+  }
+  SECTION("the end of the work") {
     for (int i = 0; i < 3; ++i)
       step([&] { process.see("cuStreamSynchronize", {stream}); });
     CHECK(process.found.empty());
@@ -528,11 +541,12 @@ TEST_CASE("the first wait of a ring has nothing to wait for", "[watch][rules]") 
 TEST_CASE("a record that replaces another one loses its work", "[watch][rules]") {
   Process process;
   std::uint64_t flags = CU_EVENT_DISABLE_TIMING;
-  bool waits_between = false, works = true;
+  bool waits_between = false, works = true, measures = false;
   std::size_t count = 3, found = 0;
   SECTION("twice") { found = 1; }
   SECTION("once, which may be chance") { count = 2; }
-  SECTION("of an event that measures the time") { flags = CU_EVENT_DEFAULT; }
+  SECTION("of an event that could measure the time") { flags = CU_EVENT_DEFAULT, found = 1; }
+  SECTION("of an event that measures the time") { flags = CU_EVENT_DEFAULT, measures = true; }
   SECTION("after a wait for something") { waits_between = true; }
   SECTION("without work") { works = false; }
   process.see("cuStreamCreate", {0x201, CU_STREAM_NON_BLOCKING});
@@ -545,6 +559,7 @@ TEST_CASE("a record that replaces another one loses its work", "[watch][rules]")
   }
   CHECK(process.found.empty());
   process.see("cuEventSynchronize", {event});
+  if (measures) process.see("cuEventElapsedTime", {0x999, event});
   CHECK(process.end() == Found(found, "record-replaced"));
 }
 

@@ -292,6 +292,60 @@ MISTAKE("use-after-destroy", launches_a_destroyed_exec, "a cache has destroyed t
   cuGraphLaunch(exec, gpu.a);               //!
 }
 
+MISTAKE("use-after-destroy", uploads_on_a_destroyed_stream, "a graph is uploaded on a stream that is gone") {
+  const CUgraphExec exec = exec_of(graph_of_work(gpu, gpu.a));
+  const CUstream stream = gpu.stream();
+  if (!corrected) cuStreamDestroy(stream); //!
+  cuGraphUpload(exec, stream);             //!
+}
+
+MISTAKE("use-after-destroy", asks_whether_a_destroyed_stream_captures,
+        "an allocator asks whether a stream is being captured, and the stream is gone") {
+  const CUstream stream = gpu.stream();
+  gpu.work(stream);
+  if (!corrected) cuStreamDestroy(stream); //!
+  CUstreamCaptureStatus status{};
+  cuStreamIsCapturing(stream, &status); //!
+}
+
+MISTAKE("use-after-destroy", asks_for_the_capture_of_a_destroyed_stream,
+        "a library asks for the capture of a stream that is gone") {
+  const CUstream stream = gpu.stream();
+  if (!corrected) cuStreamDestroy(stream); //!
+  ask_for_capture(stream);                 //!
+}
+
+MISTAKE("record-in-other-context use-after-error", launch_records_an_event_of_another_context,
+        "a launch records an event of another context, and a stream waits for it") {
+  const CUfunction function = kernel("step");
+  const CUevent done = gpu.event(), other = gpu.event();
+  if (!corrected) gpu.other_context();
+  const CUevent used = corrected ? other : gpu.event();
+  CUlaunchAttribute attribute{};
+  attribute.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT;
+  attribute.value.programmaticEvent.event = used;
+  CUlaunchConfig config{};
+  config.gridDimX = config.gridDimY = config.gridDimZ = 1;
+  config.blockDimX = config.blockDimY = config.blockDimZ = 1;
+  config.hStream = gpu.a;
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  cuLaunchKernelEx(&config, function, nullptr, nullptr); //!
+  cuStreamWaitEvent(gpu.b, used, 0);
+  record(done, gpu.a);
+}
+
+MISTAKE("record-in-other-context", node_gets_an_event_of_another_context,
+        "the record node of an executable graph gets an event of another context") {
+  CUgraphNode node = nullptr;
+  const CUgraph graph = graph_of_record(gpu.event(), &node);
+  const CUgraphExec exec = instantiate(graph);
+  const CUevent near = gpu.event();
+  if (!corrected) gpu.other_context();
+  cuGraphExecEventRecordNodeSetEvent(exec, node, corrected ? near : gpu.event()); //!
+  launch(exec, gpu.a);
+}
+
 MISTAKE("use-after-destroy", instantiates_a_destroyed_graph,
         "a graph is instantiated after it was destroyed") {
   CUgraph graph = graph_of_work(gpu, gpu.a);

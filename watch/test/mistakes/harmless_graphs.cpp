@@ -323,4 +323,40 @@ HARMLESS(new_objects_have_old_handles,
   clean(gpu);
 }
 
+HARMLESS(events_end_before_their_graphs,
+         "each owner ends its events first, and no launch is in flight or follows", "") {
+  const CUevent recorded = gpu.event(), waited = gpu.event(), done = gpu.event();
+  record(waited, gpu.b);
+  begin(gpu.a);
+  expect(cuStreamWaitEvent(gpu.a, waited, CU_EVENT_WAIT_EXTERNAL));
+  gpu.work(gpu.a);
+  expect(cuEventRecordWithFlags(recorded, gpu.a, CU_EVENT_RECORD_EXTERNAL));
+  const CUgraph graph = end(gpu.a);
+  const CUgraphExec first = instantiate(graph), second = instantiate(graph);
+  for (int i = 0; i < 3; ++i) {
+    launch(first, gpu.a);
+    launch(second, gpu.b);
+  }
+  order(gpu.a, done, gpu.b);
+  record(done, gpu.b);
+  expect(cuEventSynchronize(done));
+  destroy(recorded), destroy(waited), destroy(done);
+  expect(cuGraphExecDestroy(first));
+  expect(cuGraphExecDestroy(second));
+  expect(cuGraphDestroy(graph));
+}
+
+HARMLESS(event_of_a_node_that_was_replaced, "the node of an executable graph has got another event", "") {
+  const CUevent first = gpu.event(), second = gpu.event();
+  CUgraphNode node = nullptr;
+  const CUgraph graph = graph_of_record(first, &node);
+  const CUgraphExec exec = instantiate(graph);
+  launch(exec, gpu.a);
+  finish(gpu.a);
+  expect(cuGraphExecEventRecordNodeSetEvent(exec, node, second));
+  destroy(first);
+  launch(exec, gpu.a);
+  finish(gpu.a);
+}
+
 } // namespace

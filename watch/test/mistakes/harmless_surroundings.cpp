@@ -276,4 +276,17 @@ HARMLESS(event_of_two_processes, "one process exports an event, and another wait
   destroy(exported);
 }
 
+HARMLESS(asks_new_streams_at_old_handles,
+         "streams come and go, and each is asked whether it is being captured", "") {
+  const CUgraphExec exec = exec_of(graph_of_work(gpu, gpu.a));
+  for (int i = 0; i < 300; ++i) {
+    const CUstream stream = gpu.stream();
+    CUstreamCaptureStatus status{};
+    expect(cuStreamIsCapturing(stream, &status));
+    expect(cuGraphUpload(exec, stream));
+    finish(stream);
+    expect(cuStreamDestroy(stream));
+  }
+}
+
 } // namespace

@@ -89,6 +89,56 @@ MISTAKE("elapsed-without-work", end_on_another_stream,
   time_between(pair.start, pair.stop); //!
 }
 
+MISTAKE("elapsed-too-early", never_gets_a_time,
+        "each step asks too early for its time, and ignores the error") {
+  const Pair pair(gpu);
+  for (int i = 0; i < 3; ++i) {
+    record(pair.start, gpu.a);
+    slow(gpu.a);
+    record(pair.stop, gpu.a);
+    if (corrected) finish(gpu.a);
+    time_between(pair.start, pair.stop); //!
+  }
+}
+
+HARMLESS(samples_that_are_not_ready, "each frame asks for the time of the one before, and does without some",
+         "") {
+  const Pair pairs[] = {Pair(gpu), Pair(gpu)};
+  for (int i = 0; i < 6; ++i) {
+    const Pair &now = pairs[i % 2], &before = pairs[(i + 1) % 2];
+    record(now.start, gpu.a);
+    slow(gpu.a);
+    record(now.stop, gpu.a);
+    if (i == 4) finish(gpu.a);
+    if (i > 0) time_between(before.start, before.stop);
+  }
+}
+
+HARMLESS(samples_of_new_events, "each frame has new events, and its time is dropped if it is not there", "") {
+  for (int i = 0; i < 6; ++i) {
+    const Pair pair(gpu);
+    record(pair.start, gpu.a);
+    slow(gpu.a);
+    record(pair.stop, gpu.a);
+    if (i == 3) finish(gpu.a);
+    time_between(pair.start, pair.stop);
+    destroy(pair.start), destroy(pair.stop);
+  }
+}
+
+HARMLESS(last_sample_is_read_at_the_end,
+         "the loop drops each time, and the end of the program reads the last one", "") {
+  const Pair pair(gpu);
+  for (int i = 0; i < 3; ++i) {
+    record(pair.start, gpu.a);
+    slow(gpu.a);
+    record(pair.stop, gpu.a);
+    time_between(pair.start, pair.stop);
+  }
+  finish(gpu.a);
+  expect(time_between(pair.start, pair.stop));
+}
+
 HARMLESS(host_waits_before_the_end, "the work is on other streams, and the host waits for it before the end",
          "") {
   const Pair pair(gpu);

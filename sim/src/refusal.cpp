@@ -38,7 +38,7 @@ void print_refusal(const void* caller) {
 /// The report has how many calls the process made until then.
 [[noreturn]] void abort_with_report() {
   Computer& computer = Computer::instance();
-  computer.report.add_end(computer.calls());
+  computer.report.add_end(computer.calls(), computer.scheduler.kernels());
   std::abort();
 }
 

@@ -146,8 +146,8 @@ std::string SimReport::processes_text() const {
     text += "; a process has loaded another driver too, and may have used a GPU with it: " + driver;
   if (!other_drivers_.empty()) text += '\n';
   for (const std::string& library : runtimes_)
-    text += library + " asked for private tables of the driver: a CUDA runtime of its own does not run on "
-                      "simulated devices, and calls that need it have failed\n";
+    text += library + " asked for private tables of the driver, which simulated devices lack: what needs "
+                      "them, such as a CUDA runtime of its own, fails\n";
   for (const std::string& version : unmeasured_)
     text += "nobody has measured a driver of CUDA " + version +
             ": its answers are those of CUDA 13.0, and what came later follows the text of cuda.h\n";

@@ -69,7 +69,8 @@ enum Effect : std::uint8_t {
   value_of_64_bits = 32,
   hides_memory = 64, // a kernel whose parameters are not in the arguments
   stays_on_device =
-      128, // a copy or a memset of which the host sees nothing, unless it looks at mapped memory
+      128, // a copy or a memset of which the host sees nothing, unless it looks at mapped memory, or the end
+           // of memory for which no call waits
 };
 
 struct EntryData {

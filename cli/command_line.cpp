@@ -69,8 +69,8 @@ public:
     command.footer(R"(
 The program needs no change, and the machine needs no GPU. The program finds the simulated libcuda.so.1 in
 place of the driver, and so do the programs that it starts. Kernels compute nothing. At the end, the command
-says on standard error what was asked for that is not modelled, how many driver calls were made, and that no
-GPU was used. Streams and signals are the program's.
+says on standard error what was asked for that is not modelled, how many driver calls were made, which kernels
+computed nothing, and that no GPU was used. Streams and signals are the program's.
 
 Exit codes: the program's, or the same signal; 2 a wrong option, or a report that cannot be made, and no
 program was started; 3 the program has succeeded, and the report could not be written; 126 the program cannot
@@ -111,8 +111,9 @@ Examples:
         ->check(CLI::Range(0, std::numeric_limits<int>::max()));
     add(command, "--faulty-kernel", "FAULTY_KERNEL", "A kernel that ends with an error", "NAME");
     add(command, "--endless-kernel", "ENDLESS_KERNEL", "A kernel that never ends", "NAME");
-    command.add_option("--report", options_.report, "Also write what is said at the end to a file")
+    command.add_option("--report", options_.report, "Also write what is said at the end to a file, in full")
         ->type_name("FILE");
+    command.add_flag("--verbose", options_.verbose, "Say in full at the end which kernels computed nothing");
   }
 
   std::variant<Request, ExitCode> read(std::vector<std::string> program, std::ostream& err) {

@@ -105,7 +105,9 @@ def effects_of(function):
 
 
 def stays_on_device(function, has):
-    """It copies or sets memory of the device, and the call does not wait for the copy to end."""
+    """It copies or sets memory of the device, or ends it, and the call does not wait for the work."""
+    if function.uses["watch"] == "memory_free":
+        return function.effects.get("waits") == "no"
     writes = {what for what, use in has if use == "writes"}
     may_wait = function.effects.get("waits", "no") != "no" and ("host memory", "reads") not in has
     return function.work() in ("copy", "fill") and writes == {"memory"} and not may_wait

@@ -1,105 +1,175 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Lists what the libraries of other projects import from libcudart, from their wheels.
+"""Lists what other projects ask of CUDA's libraries, and compares the lists with what is modelled.
 
-Usage: sim/list_imports.py WHEEL...            # adds or replaces the wheels' lists in runtime/imports.txt
-       sim/list_imports.py --check [LIBCUDART...]
+Usage: sim/list_imports.py FOLDER PACKAGE...   # writes imports/PACKAGE-VERSION.txt for each installed package
+       sim/list_imports.py --check [LIBRARY...]
 
-With --check, fails if the stand-in does not model a name of the list, unless imports.txt says why. Fails too
-if a given stand-in does not export a name. A name is modelled if the simulated driver models each function
-that the stand-in calls for it.
+FOLDER is a site-packages folder, or an unpacked wheel. A name counts if a library of the package links it,
+if it is one of the texts of such a library, which may ask the loader for it (dlsym), or if it stands in a
+source that the package compiles or that calls with ctypes.
+
+With --check, fails if a name is not modelled, unless imports/not_modelled.txt says why. Fails too if a given
+stand-in lacks a name, or if a reason is no longer needed. A function of the runtime is modelled if the
+simulated driver models each function that the stand-in calls for it.
 """
+import datetime
+import fnmatch
+import importlib.metadata
 import pathlib
 import re
 import subprocess
 import sys
-import tempfile
-import zipfile
+import textwrap
 
+import list_blas
 import list_runtime
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "driver"))
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.append(str(HERE.parent / "driver"))
 import functions  # noqa: E402
 
-TARGET = pathlib.Path(__file__).resolve().parent / "runtime" / "imports.txt"
-HEAD = """# What the libraries of other projects import from libcudart: WHEEL, VERSION and NAMES.
-# sim/list_imports.py writes the lists from wheels. `not modelled NAME: REASON` says which names the stand-in
-# does not model.
-"""
+LISTS, REASONS = HERE / "imports", HERE / "imports" / "not_modelled.txt"
+# The libraries, by how their names begin. NCCL has a list and a test of its own.
+PREFIXES = {"libcuda": r"cu(?!da[A-Z]|blas)[A-Z]", "libcudart": r"(?:__)?cuda[A-Z]",
+            "libcublas": r"cublas(?!Lt)[A-Z]", "libcublasLt": r"cublasLt[A-Z]", "libnvidia-ml": r"nvml[A-Z]"}
+# The sources that call CUDA when the program runs. Others, such as tables of names, call nothing.
+SOURCES = ("numba_cuda/numba/cuda/cudadrv/*.py", "triton/backends/nvidia/driver.c")
+# Tools of CUDA that a package brings.
+TOOLS = "*/lib/cupti*/*"
+# A library with more names of the runtime among its texts has a runtime inside.
+MOST_TEXTS = 300
 
 
-def read():
-    """The names of each wheel, and the reasons."""
-    lists, reasons, names = {}, {}, None
-    for line in TARGET.read_text().splitlines() if TARGET.exists() else []:
-        if line.startswith("#") or not line:
-            continue
-        if reason := re.fullmatch(r"not modelled (\w+): (.+)", line):
-            reasons[reason[1]] = reason[2]
-        elif wheel := re.fullmatch(r"(\S+) (\S+):", line):
-            names = lists.setdefault((wheel[1], wheel[2]), [])
-        else:
-            names += line.split()
-    return lists, reasons
-
-
-def write(lists, reasons):
-    text = HEAD
-    for (wheel, version), names in sorted(lists.items()):
-        text += f"\n{wheel} {version}:\n" + "".join(f"  {name}\n" for name in sorted(names))
-    text += "\n" + "".join(f"not modelled {name}: {reason}\n" for name, reason in sorted(reasons.items()))
-    TARGET.write_text(text)
-
-
-def imported(wheel):
-    """The names that any library in the wheel wants from libcudart."""
-    names = set()
-    with zipfile.ZipFile(wheel) as archive, tempfile.TemporaryDirectory() as folder:
-        for member in archive.namelist():
-            if not re.search(r"\.so(\.\d+)*$", member):
-                continue
-            library = archive.extract(member, folder)
-            listed = subprocess.run(["nm", "-D", "--undefined-only", library], capture_output=True, text=True)
-            names |= set(re.findall(r"\b((?:__)?cuda[A-Z]\w+)", listed.stdout))
-            pathlib.Path(library).unlink()
-    return names
+def driver():
+    """The names of the driver's functions, and those that are modelled."""
+    rows = functions.read()
+    modelled = [each for each in rows if "simulator" in each.uses or "header" in each.uses]
+    return [{name for each in part for name in (each.name, each.symbol)} for part in (rows, modelled)]
 
 
 def modelled():
-    """The functions of the runtime whose calls of the driver are modelled too."""
-    driver = {name for each in functions.read() if "simulator" in each.uses or "header" in each.uses
-              for name in (each.name, each.symbol)}
-    return {name for name, called in list_runtime.calls().items() if called <= driver}
+    known = driver()[1]
+    nvml = set(re.findall(r"^NVML [^(]*?(nvml\w+)\(", (HERE / "nvml/nvml.cpp").read_text(), re.MULTILINE))
+    return {"libcuda": known,
+            "libcudart": {name for name, called in list_runtime.calls().items() if called <= known},
+            "libcublas": list_blas.modelled("cublas"), "libcublasLt": list_blas.modelled("cublasLt"),
+            "libnvidia-ml": nvml}
+
+
+def existing():
+    """All names of each library that are known, to tell them from other texts. Of NVML, none are."""
+    return {"libcuda": driver()[0],
+            "libcudart": set(list_runtime.modelled()) | set(list_runtime.listed()),
+            **{f"lib{name}": list_blas.modelled(name) | list_blas.listed(name) for name in list_blas.SOURCES}}
+
+
+class Asked:
+    """What one package asks for."""
+
+    def __init__(self):
+        self.names = {library: set() for library in PREFIXES}
+        self.runtimes = []  # the libraries that have a runtime inside
+        self.known = existing()
+
+    def add_library(self, path, shown):
+        listed = subprocess.run(["nm", "-D", "--undefined-only", path], capture_output=True, text=True).stdout
+        texts = {text.decode() for text in re.findall(rb"(?<=\0)(?:__)?(?:cu|nvml)[A-Z_a-z]\w+(?=\0)",
+                                                      path.read_bytes())}
+        if sum(text in self.known["libcudart"] for text in texts) > MOST_TEXTS:
+            self.runtimes.append(shown)
+            return
+        for library, prefix in PREFIXES.items():
+            known = self.known.get(library)
+            linked = set(re.findall(rf"\b({prefix}\w+)", listed))
+            asked = {text for text in texts if re.match(prefix, text)}
+            names = linked or asked
+            self.names[library] |= names if known is None else names & known
+
+    def add_source(self, path):
+        words = set(re.findall(r"\b(?:__)?cu\w+", path.read_text()))
+        for library, known in self.known.items():
+            self.names[library] |= words & known
+
+
+def read_package(folder, package):
+    found = next(importlib.metadata.distributions(name=package, path=[folder]), None)
+    if found is None:
+        sys.exit(f"{package} is not in {folder}")
+    asked = Asked()
+    for file in found.files:
+        path = pathlib.Path(found.locate_file(file))
+        if re.search(r"\.so(\.\d+)*$", path.name) and path.is_file() \
+                and not fnmatch.fnmatch(str(file), TOOLS):
+            asked.add_library(path, str(file))
+        elif any(fnmatch.fnmatch(str(file), pattern) for pattern in SOURCES):
+            asked.add_source(path)
+    return found.version, asked
+
+
+def write(package, version, asked):
+    text = f"# What {package} {version} asks of CUDA's libraries. sim/list_imports.py has read its wheel on\n"
+    text += f"# {datetime.date.today()}.\n"
+    for runtime in sorted(asked.runtimes):
+        text += f"# {runtime} has a runtime of its own inside.\n"
+    for library, names in asked.names.items():
+        if names:
+            rows = textwrap.fill(" ".join(sorted(names)), 110, initial_indent="  ", subsequent_indent="  ")
+            text += f"\n{library}:\n{rows}\n"
+    (LISTS / f"{package}-{version}.txt").write_text(text)
+
+
+def lists():
+    """The names of each list, by library."""
+    found = {}
+    for path in sorted(LISTS.glob("*-*.txt")):
+        names = found[path.stem] = {}
+        for library, rows in re.findall(r"^(lib[\w-]+):\n((?:  .+\n)+)", path.read_text(), re.MULTILINE):
+            names[library] = set(rows.split())
+    return found
+
+
+def reasons():
+    return dict(re.findall(r"^(\w[\w*\[\]]+): (.+)$", REASONS.read_text(), re.MULTILINE))
 
 
 def check(libraries):
-    lists, reasons = read()
-    known = modelled()
-    wanted = {name for names in lists.values() for name in names}
-    problems = [f"{name} is imported and not modelled" for name in sorted(wanted - known - set(reasons))]
-    for name in sorted(set(reasons) - (wanted - known)):
-        print(f"note: the reason for {name} is no longer needed")
-    for library in libraries:
-        missing = wanted - set(list_runtime.exported(library))
-        problems += [f"{name} is not exported by {library}" for name in sorted(missing)]
-    for problem in problems:
-        print(problem)
-    for (wheel, version), names in sorted(lists.items()):
-        print(f"{wheel} {version}: {len(set(names) & known)} of {len(names)} names are modelled")
-    return 1 if problems or not lists else 0
+    found, known, patterns = lists(), modelled(), reasons()
+    problems, needed = [], set()
+    for package, asked in found.items():
+        counts = []
+        for library, names in asked.items():
+            missing = names - known[library]
+            counts.append(f"{library} {len(names) - len(missing)} of {len(names)}")
+            for name in sorted(missing):
+                fit = {pattern for pattern in patterns if fnmatch.fnmatchcase(name, pattern)}
+                needed |= fit
+                if not fit:
+                    problems.append(f"{package}: {name} of {library} is not modelled")
+        print(f"{package}: modelled names of {', '.join(counts)}")
+    problems += [f"the reason for {each} is no longer needed" for each in patterns if each not in needed]
+    for path in libraries:
+        library = pathlib.Path(path).name.split(".")[0]
+        listed = subprocess.run(["nm", "-D", "--defined-only", path], capture_output=True, text=True).stdout
+        exported = set(re.findall(r" [TW] (\w+)", listed))
+        linked = set().union(*(asked.get(library, set()) for asked in found.values()))
+        if library == "libnvidia-ml":  # programs look for its functions, and go on without
+            linked &= known[library]
+        problems += [f"{path} does not export {name}" for name in sorted(linked - exported)]
+    if not found:
+        problems.append("there are no lists")
+    sys.exit("\n".join(problems) or 0)
 
 
 def main():
     if sys.argv[1:2] == ["--check"]:
-        sys.exit(check(sys.argv[2:]))
-    if not sys.argv[1:]:
+        check(sys.argv[2:])
+    if len(sys.argv) < 3 or sys.argv[1].startswith("-"):
         sys.exit(__doc__)
-    lists, reasons = read()
-    for wheel in sys.argv[1:]:
-        name, version = pathlib.Path(wheel).name.split("-")[:2]
-        lists[name, version] = imported(wheel)
-        print(f"{name} {version}: {len(lists[name, version])} names")
-    write(lists, reasons)
+    for package in sys.argv[2:]:
+        version, asked = read_package(sys.argv[1], package)
+        write(package, version, asked)
+        print(f"{package} {version}:", ", ".join(f"{len(n)} of {l}" for l, n in asked.names.items()))
 
 
 if __name__ == "__main__":

@@ -23,6 +23,11 @@ def modelled():
     return re.findall(r"^RUNTIME [^(]*?(\w+)\(", text, re.MULTILINE)
 
 
+def listed():
+    """The names that the stand-in only exports."""
+    return re.findall(r"\bNAME\((\w+)\)", TARGET.read_text()) if TARGET.exists() else []
+
+
 def calls():
     """The functions of the driver that each function calls itself."""
     found = {}
@@ -46,8 +51,7 @@ def main():
     if not libraries:
         print("there is no libcudart")
         sys.exit(77)
-    before = re.findall(r"\bNAME\((\w+)\)", TARGET.read_text()) if TARGET.exists() else []
-    names = {name for library in libraries for name in exported(library)} | set(before)
+    names = {name for library in libraries for name in exported(library)} | set(listed())
     rows = textwrap.fill(" ".join(f"NAME({name})" for name in sorted(names - set(modelled()))), 110)
     text = ("// SPDX-License-Identifier: MIT\n"
             "// The functions of libcudart that the stand-in does not model.\n"

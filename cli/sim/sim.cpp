@@ -208,10 +208,14 @@ int simulate(const SimOptions& options) {
   }
   if (const std::string names = report.names_text(most_printed); !names.empty())
     watch::print_text("cuevent sim: " + names);
+  if (const std::string kernels = report.kernels_text(options.verbose ? Names::all : Names::most_frequent);
+      !kernels.empty())
+    watch::print_text("cuevent sim: " + kernels);
   watch::print_text("cuevent sim: " + report.processes_text());
   if (file) {
     try {
-      file->write(cuevent::printable_lines(report.names_text(~std::size_t{0}) + report.processes_text()));
+      file->write(cuevent::printable_lines(report.names_text(~std::size_t{0}) +
+                                           report.kernels_text(Names::all) + report.processes_text()));
       file->finish();
     } catch (const OutputError& error) {
       watch::print_text(std::string("cuevent sim: ") + error.what() + '\n');

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <optional>
+#include <vector>
 
 namespace cli {
 
@@ -11,10 +13,23 @@ namespace {
 
 constexpr std::size_t most_fields = 6; // the kind, the process, its program, and up to three more
 constexpr std::size_t most_asked = 10'000;
+constexpr std::size_t most_frequent = 3, longest_name = 60;      // of kernels, in one line
 constexpr unsigned long long most_calls = 1'000'000'000'000'000; // a sum of them does not overflow
 
 std::string counted(unsigned long long count, const char* one, const char* many) {
   return with_commas(count) + ' ' + (count == 1 ? one : many);
+}
+
+std::optional<unsigned long long> number_in(const std::string& text) {
+  unsigned long long number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size() || number > most_calls) return std::nullopt;
+  return number;
+}
+
+std::string shortened(std::string name) {
+  if (name.starts_with("void ")) name.erase(0, 5);
+  return name.size() <= longest_name ? name : name.substr(0, longest_name - 3) + "...";
 }
 
 } // namespace
@@ -44,11 +59,17 @@ void SimReport::add(std::string_view line) {
   if (kind == "process") ++processes_[process], ++begun_;
   if (kind == "driver" && !name.empty()) other_drivers_.insert(name);
   if (kind == "unmeasured" && !name.empty() && unmeasured_.size() < most_asked) unmeasured_.insert(name);
+  if (kind == "runtime" && !name.empty() && runtimes_.size() < most_asked) runtimes_.insert(name);
+  if (kind == "kernel" && !name.empty() && kernels_.size() < most_asked) {
+    if (const auto ran = number_in(what)) {
+      unsigned long long& all = kernels_[name];
+      all = std::min(all + *ran, most_calls);
+    }
+  }
   if (kind == "calls") {
-    unsigned long long calls = 0;
-    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), calls);
-    if (error != std::errc() || end != name.data() + name.size() || calls > most_calls) return;
-    if (std::size_t& left = processes_[process]; left > 0) --left, calls_ += calls;
+    const auto calls = number_in(name);
+    if (!calls) return;
+    if (std::size_t& left = processes_[process]; left > 0) --left, calls_ += *calls;
   }
   const bool was_called = kind == "unmodelled";
   if (name.empty() || (!was_called && kind != "missing")) return;
@@ -82,6 +103,34 @@ std::string SimReport::names_text(std::size_t most) const {
   return text;
 }
 
+std::string SimReport::kernels_text(Names names) const {
+  if (kernels_.empty()) return {};
+  unsigned long long all = 0;
+  std::vector<std::pair<unsigned long long, std::string>> sorted;
+  for (const auto& [name, ran] : kernels_) {
+    all += ran;
+    sorted.emplace_back(ran, name);
+  }
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto& one, const auto& other) { return one.first > other.first; });
+  std::string text = counted(kernels_.size(), "kernel", "kernels") + " ran " + counted(all, "time", "times") +
+                     " and computed nothing";
+  if (names == Names::all) {
+    text += ":\n";
+    for (const auto& [ran, name] : sorted)
+      text += "  " + with_commas(ran) + " " + name + '\n';
+    return text;
+  }
+  const bool are_more = sorted.size() > most_frequent;
+  sorted.resize(std::min(sorted.size(), most_frequent));
+  const char* between = are_more ? ", most often " : ": ";
+  for (const auto& [ran, name] : sorted) {
+    text += between + shortened(name) + " (" + with_commas(ran) + ')';
+    between = ", ";
+  }
+  return text + (are_more ? "; --verbose names all\n" : "\n");
+}
+
 std::string SimReport::processes_text() const {
   if (begun_ == 0) {
     return "no process loaded the simulated driver: the program does not use the driver, names another file "
@@ -96,6 +145,9 @@ std::string SimReport::processes_text() const {
   for (const std::string& driver : other_drivers_)
     text += "; a process has loaded another driver too, and may have used a GPU with it: " + driver;
   if (!other_drivers_.empty()) text += '\n';
+  for (const std::string& library : runtimes_)
+    text += library + " asked for private tables of the driver, which simulated devices lack: what needs "
+                      "them, such as a CUDA runtime of its own, fails\n";
   for (const std::string& version : unmeasured_)
     text += "nobody has measured a driver of CUDA " + version +
             ": its answers are those of CUDA 13.0, and what came later follows the text of cuda.h\n";

@@ -11,6 +11,9 @@
 
 namespace cli {
 
+/// Of kernels.
+enum class Names { most_frequent, all };
+
 class SimReport {
 public:
   /// Lines that make no sense are left out.
@@ -20,6 +23,8 @@ public:
 
   /// What the program asked for that is not modelled: up to `most` lines. Empty if all of it is modelled.
   std::string names_text(std::size_t most) const;
+  /// Which kernels ran: one line, with up to three names, or a line for each. Empty if none ran.
+  std::string kernels_text(Names) const;
   /// How many processes used simulated devices, with how many calls.
   std::string processes_text() const;
 
@@ -36,8 +41,10 @@ private:
   std::size_t begun_ = 0;
   unsigned long long calls_ = 0;
   std::map<std::pair<std::string, std::string>, Asked>
-      asked_; // by function and by what of it is not modelled
+      asked_;                                         // by function and by what of it is not modelled
+  std::map<std::string, unsigned long long> kernels_; // how often each has run
   std::set<std::string> other_drivers_;
+  std::set<std::string> runtimes_;   // that ask for what a CUDA runtime of their own needs
   std::set<std::string> unmeasured_; // the versions of drivers
 };
 

@@ -2,11 +2,9 @@
 // The code that nvcc registers becomes a library of the driver when it is first used. A launch is one of the
 // simulated driver, which takes time and computes nothing.
 #include "kernels.hpp"
+#include "unmodelled.hpp"
 
 #include <cstddef>
-#include <cstdio>
-#include <cstdlib>
-#include <cxxabi.h>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -47,15 +45,7 @@ thread_local std::vector<Configuration> configurations;
 
 class Code {
 public:
-  ~Code() {
-    for (const auto& [name, launches] : launches_) {
-      int status = 0;
-      const std::unique_ptr<char, void (*)(void*)> plain(
-          abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status), &std::free);
-      std::fprintf(stderr, "cuevent sim: the kernel %s was launched %zu times and computed nothing\n",
-                   plain ? plain.get() : name.c_str(), launches);
-    }
-  }
+  ~Code() { cueventTellKernels(); }
 
   Binary* add(const void* code) {
     const std::lock_guard lock(mutex_);
@@ -121,12 +111,6 @@ public:
     return result == CUDA_ERROR_NOT_FOUND ? invalid_symbol : static_cast<Error>(result);
   }
 
-  void count(const void* host) {
-    const std::lock_guard lock(mutex_);
-    const auto found = kernels_.find(host);
-    if (found != kernels_.end()) ++launches_[found->second.name];
-  }
-
 private:
   static CUresult load(Binary& binary) {
     if (binary.library != nullptr) return CUDA_SUCCESS;
@@ -138,7 +122,6 @@ private:
   std::map<const void*, Kernel> kernels_;     ///< by the address of the host's function
   std::map<const void*, Variable> variables_; ///< by the address of the host's variable
   std::map<const void*, Handle> handles_;     ///< of the driver, that the program has
-  std::map<std::string, std::size_t> launches_;
 };
 
 /// Made by the first registration, so that it ends after the program's own objects.
@@ -166,8 +149,6 @@ Error function_of(const void* kernel, CUfunction& function) {
 }
 
 void handle_is_known(const void* handle, Handle kind) { code().add_handle(handle, kind); }
-
-void launched(const void* kernel) { code().count(kernel); }
 
 Error variable(const void* symbol, CUdeviceptr* address, std::size_t* bytes) {
   return code().variable(symbol, address, bytes);

@@ -25,7 +25,4 @@ Error function_of(const void* kernel, CUfunction&);
 /// Where a variable of the device is in the current context. invalid_symbol if there is none.
 Error variable(const void* symbol, CUdeviceptr*, std::size_t* bytes);
 
-/// Counts a launch, for the line at the end of the program.
-void launched(const void* kernel);
-
 } // namespace cuevent::sim::runtime

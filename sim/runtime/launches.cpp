@@ -55,10 +55,8 @@ RUNTIME Error cudaLaunchKernel(const void* kernel, Size grid, Size block, void**
   return with_context([=] {
     CUfunction function = nullptr;
     if (const Error found = launchable(kernel, function); found != CUDA_SUCCESS) return found;
-    const CUresult result = cuLaunchKernel(function, grid.x, grid.y, grid.z, block.x, block.y, block.z,
-                                           static_cast<unsigned>(shared), stream, arguments, nullptr);
-    if (result == CUDA_SUCCESS) launched(kernel);
-    return static_cast<Error>(result);
+    return static_cast<Error>(cuLaunchKernel(function, grid.x, grid.y, grid.z, block.x, block.y, block.z,
+                                             static_cast<unsigned>(shared), stream, arguments, nullptr));
   });
 }
 
@@ -68,9 +66,7 @@ RUNTIME Error cudaLaunchKernelExC(const LaunchConfiguration* how, const void* ke
     CUfunction function = nullptr;
     if (const Error found = launchable(kernel, function); found != CUDA_SUCCESS) return found;
     const CUlaunchConfig config = for_driver(*how);
-    const CUresult result = cuLaunchKernelEx(&config, function, arguments, nullptr);
-    if (result == CUDA_SUCCESS) launched(kernel);
-    return static_cast<Error>(result);
+    return static_cast<Error>(cuLaunchKernelEx(&config, function, arguments, nullptr));
   });
 }
 
@@ -79,11 +75,9 @@ RUNTIME Error cudaLaunchCooperativeKernel(const void* kernel, Size grid, Size bl
   return with_context([=] {
     CUfunction function = nullptr;
     if (const Error found = launchable(kernel, function); found != CUDA_SUCCESS) return found;
-    const CUresult result =
-        cuLaunchCooperativeKernel(function, grid.x, grid.y, grid.z, block.x, block.y, block.z,
-                                  static_cast<unsigned>(shared), stream, arguments);
-    if (result == CUDA_SUCCESS) launched(kernel);
-    return static_cast<Error>(result);
+    return static_cast<Error>(cuLaunchCooperativeKernel(function, grid.x, grid.y, grid.z, block.x, block.y,
+                                                        block.z, static_cast<unsigned>(shared), stream,
+                                                        arguments));
   });
 }
 

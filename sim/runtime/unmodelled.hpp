@@ -5,3 +5,6 @@
 /// Aborts, or returns cudaErrorNotSupported, which has the number of CUDA_ERROR_NOT_SUPPORTED. A function
 /// that returns no error code aborts in either case.
 extern "C" int cueventUnmodelled(const char* function, const void* caller);
+
+/// Says at the end of a program which kernels ran and computed nothing, unless a report will have them.
+extern "C" void cueventTellKernels();

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
-#include <mutex>
 #include <string_view>
 
 namespace cuevent::sim {
@@ -153,13 +152,12 @@ CUresult Api::cuGetProcAddress(const char* symbol, void** function, int version,
 CUresult Api::cuGetExportTable(const void** table, const CUuuid* id) {
   refuse_if(table == nullptr || id == nullptr, CUDA_ERROR_INVALID_VALUE);
   *table = nullptr;
-  static std::once_flag said;
-  std::call_once(said, [] {
-    std::fputs(
-        "cuevent sim: the program asks for a private table of the driver. The simulator has none, so the "
-        "CUDA runtime cannot run on it.\n",
-        stderr);
-  });
+  const std::string library = library_that_contains(caller_of_driver());
+  if (computer_.report.add_runtime(library))
+    std::fprintf(stderr,
+                 "cuevent sim: %s asks for a private table of the driver. The simulator has none, so a CUDA "
+                 "runtime inside it cannot run\n",
+                 library.c_str());
   return CUDA_ERROR_INVALID_VALUE;
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "computer.hpp"
+#include "refusal.hpp"
 #include "stream.hpp"
 
 #include <cstdio>
-#include <cstdlib>
 
 namespace cuevent::sim {
 
@@ -78,7 +78,7 @@ void Computer::report_deadlock() const {
   }
   if (scheduler.unfinished().empty()) std::fprintf(stderr, "    no operation is pending\n");
   std::fflush(stderr);
-  std::abort();
+  abort_with_report();
 }
 
 } // namespace cuevent::sim

@@ -207,7 +207,7 @@ const bool exported = [] {
 __attribute__((destructor)) void report_calls() {
   Computer& computer = Computer::instance();
   const Computer::Lock lock(computer.mutex, std::try_to_lock); // a thread may stay in a call
-  if (lock.owns_lock()) computer.report.add_end(computer.calls());
+  if (lock.owns_lock()) computer.report.add_end(computer.calls(), computer.scheduler.kernels());
 }
 
 } // namespace
@@ -220,4 +220,26 @@ extern "C" __attribute__((visibility("default"))) int cueventUnmodelled(const ch
   const std::string_view name = function;
   const bool returns_error = !name.starts_with("__");
   return unmodelled_function(function, caller, returns_error ? Refusable::yes : Refusable::no);
+}
+
+/// For the stand-in for the runtime, at the end of a program. The report has the kernels otherwise.
+extern "C" __attribute__((visibility("default"))) void cueventTellKernels() {
+  using namespace cuevent::sim;
+  Computer& computer = Computer::instance();
+  const Computer::Lock lock(computer.mutex, std::try_to_lock);
+  if (!lock.owns_lock() || computer.report.is_written() || computer.scheduler.kernels().empty()) return;
+  unsigned long long launches = 0;
+  const auto& kernels = computer.scheduler.kernels();
+  auto most = kernels.begin();
+  for (auto each = kernels.begin(); each != kernels.end(); ++each) {
+    launches += each->second;
+    if (each->second > most->second) most = each;
+  }
+  const std::string name = readable_kernel(most->first);
+  if (kernels.size() == 1)
+    std::fprintf(stderr, "cuevent sim: the kernel %s ran %llu times and computed nothing\n", name.c_str(),
+                 launches);
+  else
+    std::fprintf(stderr, "cuevent sim: %zu kernels ran %llu times and computed nothing; most often %.120s\n",
+                 kernels.size(), launches, name.c_str());
 }

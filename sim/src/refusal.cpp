@@ -35,13 +35,6 @@ void print_refusal(const void* caller) {
   std::fflush(stderr);
 }
 
-/// The report has how many calls the process made until then.
-[[noreturn]] void abort_with_report() {
-  Computer& computer = Computer::instance();
-  computer.report.add_end(computer.calls());
-  std::abort();
-}
-
 thread_local std::string refusal_to_tell;
 
 void print_stack() {
@@ -55,6 +48,12 @@ void print_stack() {
 }
 
 } // namespace
+
+void abort_with_report() {
+  Computer& computer = Computer::instance();
+  computer.report.add_end(computer.calls(), computer.scheduler.kernels());
+  std::abort();
+}
 
 void undefined(const std::string& report) {
   print("undefined on a device", report);

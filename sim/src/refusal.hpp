@@ -52,6 +52,9 @@ inline void refuse_if(bool refused, CUresult result, const char* reason = nullpt
   if (refused) refuse(result, reason);
 }
 
+/// Ends the program, whose calls and kernels are in the report.
+[[noreturn]] void abort_with_report();
+
 /// For calls that are undefined on a device. Prints the report with the current call, and aborts.
 [[noreturn]] void undefined(const std::string& report);
 

@@ -5,10 +5,13 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <cxxabi.h>
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <link.h>
+#include <memory>
 #include <sys/auxv.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -24,12 +27,12 @@ namespace cuevent::sim {
 
 namespace {
 
-constexpr std::size_t longest_field = 200;
+constexpr std::size_t longest_field = 200, longest_kernel = 400;
 constexpr off_t largest_file = 1 << 20; // what comes later is left out
 
 /// One field of a line: without tabs, line ends and other control characters.
-std::string field(std::string_view text) {
-  std::string shown(text.substr(0, longest_field));
+std::string field(std::string_view text, std::size_t longest = longest_field) {
+  std::string shown(text.substr(0, longest));
   std::ranges::replace_if(
       shown, [](unsigned char letter) { return letter < ' ' || letter > '~'; }, '?');
   return shown;
@@ -160,10 +163,18 @@ void Report::add_unmeasured_driver(int version) {
   write("unmeasured", std::to_string(version / 1000) + '.' + std::to_string(version % 1000 / 10));
 }
 
-void Report::add_end(unsigned long long calls) {
+bool Report::add_runtime(const std::string& library) {
+  if (!is_new("runtime", library)) return false;
+  write("runtime", field(library));
+  return true;
+}
+
+void Report::add_end(unsigned long long calls, const std::map<std::string, unsigned long long>& kernels) {
   if (getpid() != process_) return; // a forked child has the numbers of its parent
   for (const std::string& driver : other_drivers())
     write("driver", driver);
+  for (const auto& [name, count] : kernels)
+    write("kernel", field(readable_kernel(name), longest_kernel) + '\t' + std::to_string(count));
   write("calls", std::to_string(calls));
 }
 
@@ -200,6 +211,22 @@ std::string text_of_caller(const void* return_address) {
   std::snprintf(offset, sizeof offset, "+%#zx",
                 reinterpret_cast<std::uintptr_t>(code) - reinterpret_cast<std::uintptr_t>(found.dli_fbase));
   return std::string(library) + offset;
+}
+
+std::string library_that_contains(const void* address) {
+  Dl_info found{};
+  if (address == nullptr || dladdr(address, &found) == 0 || found.dli_fname == nullptr) return "the program";
+  return library_of(address) == library_of(reinterpret_cast<const void*>(getauxval(AT_PHDR)))
+             ? "the program"
+             : found.dli_fname;
+}
+
+std::string readable_kernel(const std::string& name) {
+  if (!name.starts_with("_Z")) return name; // "b" would be "bool"
+  int status = 0;
+  const std::unique_ptr<char, void (*)(void*)> plain(
+      abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status), &std::free);
+  return plain ? plain.get() : name;
 }
 
 const void* caller_of_driver() {

@@ -25,7 +25,11 @@ public:
   void add_question(const char* function);
   /// The process has a driver whose answers nobody has measured: 13020 for CUDA 13.2.
   void add_unmeasured_driver(int version);
-  void add_end(unsigned long long calls);
+  /// The program, or a library of it, asks for what only a CUDA runtime knows. Returns false if the process
+  /// has reported the same before.
+  bool add_runtime(const std::string& library);
+  void add_end(unsigned long long calls, const std::map<std::string, unsigned long long>& kernels);
+  bool is_written() const { return !path_.empty(); }
   /// What was called since the last time, each once, in the order of names, with the first caller.
   std::map<std::string, std::string> take_calls();
 
@@ -45,6 +49,12 @@ private:
 
 /// "f in libexample.so", or "libexample.so+0x1234" for a function that its library does not export.
 std::string text_of_caller(const void* return_address);
+
+/// The file of the library that contains the address, or "the program".
+std::string library_that_contains(const void* address);
+
+/// "step(int*)" for "_Z4stepPi".
+std::string readable_kernel(const std::string& name);
 
 /// The address to which the current driver call returns: the first one outside the simulator's library. Null
 /// if the simulator is a part of the program.

@@ -100,6 +100,7 @@ void Scheduler::start_ready() {
 
 void Scheduler::start(Operation& operation) {
   operation.state = Operation::State::running;
+  if (operation.work.type == CU_GRAPH_NODE_TYPE_KERNEL) ++kernels_[operation.work.text];
   if (operation.work.duration == never) return;
   const bool on_host = operation.work.function != nullptr;
   // A device guarantees no order between streams. With a seed, each operation is late by a random time.

@@ -45,6 +45,8 @@ public:
   void abandon(Predicate);
 
   const std::map<unsigned long long, std::shared_ptr<Operation>>& unfinished() const { return unfinished_; }
+  /// How often each kernel has started, by name, in all sessions. Each launch of a graph counts.
+  const std::map<std::string, unsigned long long>& kernels() const { return kernels_; }
 
 private:
   void start_ready();
@@ -63,6 +65,7 @@ private:
   std::map<unsigned long long, std::shared_ptr<Operation>> unfinished_; ///< by number
   std::map<unsigned long long, Operation*> ready_;                      ///< predecessors done
   std::multimap<Time, Operation*> running_;                             ///< by end time
+  std::map<std::string, unsigned long long> kernels_;
 };
 
 template <class Predicate>

@@ -171,6 +171,13 @@ void tell_freed(const Told& told, CUdeviceptr memory, CUstream) {
   record.context = told.call.context;
   watch::record(record);
 }
+void tell_freed(const Told& told, CUdeviceptr unmapped, Size size) {
+  CallData record = part_of(told, MemoryPart::freed);
+  record.words[1] = unmapped;
+  record.words[3] = size;
+  record.context = told.call.context;
+  watch::record(record);
+}
 void tell_host_will_know(const Told& told) {
   CallData record = part_of(told, MemoryPart::told_host);
   record.words[1] = told.call.words[0]; // the stream
@@ -197,6 +204,10 @@ void tell_memory(const Told& told, void** made, Size size, unsigned) {
 }
 void tell_memory(const Told& told, void* registered, Size size, unsigned) {
   tell_allocated(told, address_of(registered), size, true);
+}
+void tell_memory(const Told& told, CUdeviceptr mapped, Size size, Size, CUmemGenericAllocationHandle,
+                 unsigned long long) {
+  tell_allocated(told, mapped, size, false);
 }
 
 void tell_memory(const Told& told, CUdeviceptr to, CUdeviceptr from, Size size, CUstream) {

@@ -30,6 +30,7 @@ template <class... Arguments>
 void tell_freed(const Told&, Arguments...) {}
 void tell_freed(const Told& told, CUdeviceptr memory, CUstream = nullptr);
 void tell_freed(const Told& told, void* memory);
+void tell_freed(const Told& told, CUdeviceptr unmapped, Size size);
 
 /// Before a call whose work the host may see.
 void tell_host_will_know(const Told& told);
@@ -45,6 +46,8 @@ void tell_memory(const Told& told, CUdeviceptr* made, Size size, unsigned manage
 void tell_memory(const Told& told, CUdeviceptr* made, Size* pitch, Size width, Size rows, unsigned);
 void tell_memory(const Told& told, void** made, Size size, unsigned = 0);
 void tell_memory(const Told& told, void* registered, Size size, unsigned);
+void tell_memory(const Told& told, CUdeviceptr mapped, Size size, Size offset, CUmemGenericAllocationHandle,
+                 unsigned long long flags);
 
 // Copies
 void tell_memory(const Told& told, CUdeviceptr to, CUdeviceptr from, Size size, CUstream = nullptr);

@@ -69,7 +69,8 @@ enum Effect : std::uint16_t {
   value_of_64_bits = 32,
   hides_memory = 64, // a kernel whose parameters are not in the arguments
   stays_on_device =
-      128,             // a copy or a memset of which the host sees nothing, unless it looks at mapped memory
+      128,             // a copy or a memset of which the host sees nothing, unless it looks at mapped memory, or
+                       // the end of memory for which no call waits
   ends_object = 256,   // or frees memory
   tells_context = 512, // whether a context is current, and which: a refusal is an answer
 };

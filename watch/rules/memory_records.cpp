@@ -23,6 +23,13 @@ void MemoryRecords::take(const Call& record,
   if (part.kind == MemoryPart::told_host) return; // the World knows it
   if (part.kind != MemoryPart::freed) return parts_[record.thread].push_back(part);
   Allocation& dying = dying_[record.thread] = memory_.free(part.words[0]);
+  // A call may unmap what several have mapped.
+  for (const std::uint64_t end = part.words[0] + part.words[2]; dying.size != 0 && dying.end() < end;) {
+    Allocation next = memory_.free(dying.end());
+    if (next.size == 0) break;
+    dying.size += next.size;
+    dying.accesses.insert(dying.accesses.end(), next.accesses.begin(), next.accesses.end());
+  }
   if (part.words[1] == 0 || dying.size == 0) return;
   // Another thread may get the address before the record of the call.
   if (auto free = mark(key_of(part.words[1], record.context, record.thread)))

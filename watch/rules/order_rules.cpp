@@ -145,11 +145,11 @@ void OrderRules::prepare_launch(const Call& call) {
 }
 
 /// cuMemFree and its like wait for the device. But cuMemFree does not wait for anything if the memory is of a
-/// pool.
+/// pool, and cuMemUnmap never does.
 void OrderRules::prepare_free(const Call& call) {
   freed_ = memory_.freed_by_next_call(call.thread);
   if (call.verb() == Verb::memory_free)
-    effects_.waits_for_device = freed_.size == 0 || !freed_.is_of_pool();
+    effects_.waits_for_device = !call.has(stays_on_device) && (freed_.size == 0 || !freed_.is_of_pool());
   else if (options_.blind != nullptr)
     ++options_.blind->frees;
 }

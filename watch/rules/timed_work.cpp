@@ -19,10 +19,11 @@ bool takes_time(const Call& call) {
          work == Work::fill || work == Work::host;
 }
 
-bool may_wait_for_work(Verb verb) {
+bool may_wait_for_work(const Call& call) {
+  const Verb verb = call.verb();
   return verb == Verb::stream_wait || verb == Verb::value_wait || verb == Verb::context_wait ||
          verb == Verb::event_query || verb == Verb::stream_query || can_block(verb) ||
-         verb == Verb::memory_free;
+         (verb == Verb::memory_free && !call.has(stays_on_device));
 }
 
 } // namespace
@@ -31,7 +32,7 @@ void TimedWork::see(const Call& call) {
   if (call.verb() == Verb::event_create && call.succeeded())
     measures_ = measures_ || (call.flags & CU_EVENT_DISABLE_TIMING) == 0;
   if (!measures_) return;
-  if (may_wait_for_work(call.verb())) ++waits_;
+  if (may_wait_for_work(call)) ++waits_;
   if (!call.succeeded()) return;
   switch (call.verb()) {
   case Verb::event_record:

@@ -167,7 +167,7 @@ const OrderEffects& World::effects_of(const Call& call) const {
   case Verb::copy:
     return told;
   case Verb::memory_free:
-    return waits;
+    return call.has(stays_on_device) ? none : waits;
   case Verb::graph_launch: {
     const ExecState* const replayed = exec(call.exec);
     const Capture* const capture = replayed != nullptr ? replayed->capture.get() : nullptr;

@@ -29,6 +29,17 @@ HARMLESS(end_pointer, "a kernel gets the end of its memory, which is the start o
   expect(cuMemFreeAsync(second, gpu.a));
 }
 
+HARMLESS(segment_mapped_again, "other memory is mapped where some was, after the host has waited",
+         with_order) {
+  const Segment segment;
+  zero(segment.begin, gpu.a);
+  finish(gpu.a);
+  expect(cuMemUnmap(segment.begin, 2 * segment.piece));
+  expect(cuMemAddressFree(segment.begin, 2 * segment.piece));
+  const Segment other;
+  zero(other.begin, gpu.b);
+}
+
 HARMLESS(freed_after_the_host_waited, "the host has waited for the side stream", with_order) {
   const CUdeviceptr memory = from_pool(gpu.a);
   order(gpu, gpu.a, gpu.b);

@@ -31,6 +31,14 @@ MISTAKE("freed-while-used", offloaded_block_freed, "a block is freed while the c
   }
 }
 
+MISTAKE("freed-while-used", segment_unmapped_early, "memory is unmapped, which waits for nothing",
+        with_order) {
+  const Segment segment;
+  expect(cuMemcpyHtoDAsync(segment.begin + segment.piece, pinned(), block, gpu.a)); //!
+  if (corrected) finish(gpu.a);
+  expect(cuMemUnmap(segment.begin, 2 * segment.piece)); //!
+}
+
 MISTAKE("freed-while-used", freed_on_another_stream, "the stream that frees does not wait for the last use",
         with_order) {
   const CUdeviceptr memory = from_pool(gpu.a);
@@ -138,6 +146,16 @@ MISTAKE("unordered-copies", staging_buffer_reused, "the buffer is filled again w
     expect(cuMemcpyDtoDAsync(to, staging, block, gpu.b)); //!
     if (corrected) order(gpu, gpu.b, gpu.a);
   }
+}
+
+MISTAKE("unordered-copies", segment_read_before_written, "a batch in a mapped segment is read before it came",
+        with_order) {
+  const Segment segment;
+  const CUdeviceptr to = on_device(), batch = segment.begin + segment.piece;
+  zero(segment.begin, gpu.a);                               // the other piece is not the batch
+  expect(cuMemcpyHtoDAsync(batch, pinned(), block, gpu.a)); //!
+  if (corrected) order(gpu, gpu.a, gpu.b);
+  expect(cuMemcpyDtoDAsync(to, batch, block, gpu.b)); //!
 }
 
 MISTAKE("unordered-copies", block_copied_out_before_written,

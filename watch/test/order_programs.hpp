@@ -24,6 +24,29 @@ inline CUdeviceptr from_pool(CUstream on, std::size_t bytes = block) {
   expect(cuMemAllocAsync(&memory, bytes, on));
   return memory;
 }
+
+/// Memory at addresses of its own, in two pieces, as allocators with segments that grow map it.
+struct Segment {
+  CUdeviceptr begin = 0;
+  std::size_t piece = 0;
+
+  Segment() {
+    CUmemAllocationProp kind{};
+    kind.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    kind.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+    expect(cuMemGetAllocationGranularity(&piece, &kind, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+    expect(cuMemAddressReserve(&begin, 2 * piece, 0, 0, 0));
+    for (const CUdeviceptr at : {begin, begin + piece}) {
+      CUmemGenericAllocationHandle memory = 0;
+      expect(cuMemCreate(&memory, piece, &kind, 0));
+      expect(cuMemMap(at, piece, 0, memory, 0));
+      expect(cuMemRelease(memory));
+    }
+    const CUmemAccessDesc access{kind.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    expect(cuMemSetAccess(begin, 2 * piece, &access, 1));
+  }
+};
+
 inline void zero(CUdeviceptr memory, CUstream on) { expect(cuMemsetD8Async(memory, 0, block, on)); }
 
 /// `later` waits for what `earlier` has got so far.

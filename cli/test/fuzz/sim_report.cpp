@@ -17,6 +17,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   require(report.processes() <= static_cast<std::size_t>(line_ends), "each process has a line");
   const std::string some = report.names_text(3), all = report.names_text(~std::size_t{0});
   require(some.empty() == all.empty() && some.size() <= all.size() + 64, "fewer names are not longer");
+  const std::string kernels = report.kernels_text(cli::Names::most_frequent);
+  require(std::ranges::count(kernels, '\n') == (kernels.empty() ? 0 : 1), "the kernels have one line");
+  require(kernels.empty() == report.kernels_text(cli::Names::all).empty(), "or none");
   require(report.processes_text().ends_with('\n'), "the text ends with its line");
   return 0;
 }

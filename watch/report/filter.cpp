@@ -3,6 +3,7 @@
 
 #include "report/call_owner.hpp"
 #include "report/folder.hpp"
+#include "report/readable_name.hpp"
 
 #include <fnmatch.h>
 #include <sstream>
@@ -63,9 +64,12 @@ bool Suppressions::drop(const Finding& finding, const std::vector<SourceFrame>& 
   for (const auto& [rule, pattern] : lines_) {
     if (rule != "*" && rule != name) continue;
     if (pattern.empty()) return true;
-    for (const SourceFrame& frame : stack)
-      for (const std::string& text : {frame.function, frame.file, frame.library})
+    for (const SourceFrame& frame : stack) {
+      const std::string shown = without_anonymous_namespaces(frame.function);
+      for (const std::string& text :
+           {frame.function, shown, std::string(qualified_name(shown)), frame.file, frame.library})
         if (fnmatch(pattern.c_str(), text.c_str(), 0) == 0) return true;
+    }
   }
   return false;
 }

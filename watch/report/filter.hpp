@@ -12,8 +12,8 @@
 namespace watch {
 
 /// Lines "RULE PATTERN": findings of this rule are dropped if a function, a source file or a library of the
-/// stack matches the pattern of the shell. RULE may be *, and without PATTERN every finding of the rule is
-/// dropped.
+/// stack matches the pattern of the shell. A function may have its arguments or not: an inlined function has
+/// none. RULE may be *, and without PATTERN every finding of the rule is dropped.
 class Suppressions {
 public:
   /// Throws std::runtime_error with the number of the line that is wrong.

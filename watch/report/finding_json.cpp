@@ -18,6 +18,7 @@ nlohmann::ordered_json json_of(CallText& texts, const CallFile& process, const C
       line["file"] = frame.file;
       line["line"] = frame.line;
     }
+    if (frame.is_inlined) line["inlined"] = true;
     stack.push_back(std::move(line));
   }
   if (const auto python = process.python_stack(call.stack); !python.empty()) json["python"] = python;

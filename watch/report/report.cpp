@@ -35,7 +35,7 @@ void WatchReport::add(const CallFile& process, const Finding& finding) {
   for (const std::string& frame : process.python_stack(finding.call.stack))
     key += '\n' + frame;
   for (const SourceFrame& frame : texts_.stack_of(process, finding.call))
-    key += '\n' + frame.library + std::to_string(frame.offset);
+    key += '\n' + frame.place();
   // Another process, or another part of the process, may have made it too.
   const auto [place, is_new] = by_stack_.try_emplace(key, entries_.size());
   known_[quick_key] = static_cast<long>(place->second);

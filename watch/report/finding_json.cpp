@@ -37,8 +37,9 @@ nlohmann::ordered_json json_of(CallText& texts, const CallFile& process, const F
     earlier.push_back(json_of(texts, process, call));
     earlier.back()["what"] = what;
   }
-  json["driver"] = page.driver;
-  json["fix"] = fix_for(process, finding.rule);
+  const Explanation explanation = explanation_of(process, finding);
+  json["driver"] = explanation.driver;
+  json["fix"] = explanation.fix;
   return json;
 }
 

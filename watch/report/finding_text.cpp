@@ -19,9 +19,8 @@ std::string indented(const std::vector<std::string>& lines) {
 
 } // namespace
 
-std::string fix_for(const CallFile& process, Rule rule) {
-  const RulePage& page = page_of(rule);
-  return page.torch != nullptr && process.has_loaded("libtorch") ? page.torch : page.fix;
+Explanation explanation_of(const CallFile& process, const Finding& finding) {
+  return explanation_of(finding, process.has_loaded("libtorch") ? Words::torch : Words::driver);
 }
 
 std::string text_of(CallText& texts, const CallFile& process, const Finding& finding, Advice advice) {
@@ -38,7 +37,8 @@ std::string text_of(CallText& texts, const CallFile& process, const Finding& fin
             indented(folded_below(frames, texts.frames_of(process, before, before.stack)));
   }
   if (advice == Advice::without) return text;
-  return text + "  the driver: " + page.driver + "\n  to fix it: " + fix_for(process, finding.rule) + '\n';
+  const Explanation explanation = explanation_of(process, finding);
+  return text + "  the driver: " + explanation.driver + "\n  to fix it: " + explanation.fix + '\n';
 }
 
 } // namespace watch

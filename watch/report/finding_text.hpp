@@ -3,15 +3,15 @@
 #pragma once
 
 #include "report/call_text.hpp"
-#include "rules/finding.hpp"
+#include "rules/explanation.hpp"
 
 #include <nlohmann/json.hpp>
 #include <string>
 
 namespace watch {
 
-/// The advice of the page, in the words of PyTorch if the process uses it.
-std::string fix_for(const CallFile& process, Rule rule);
+/// In the words of PyTorch if the process uses it.
+Explanation explanation_of(const CallFile& process, const Finding& finding);
 
 /// How much the text says about the rule itself, which later findings of the rule need not repeat.
 enum class Advice { with, without };

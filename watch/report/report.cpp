@@ -40,9 +40,10 @@ void WatchReport::add(const CallFile& process, const Finding& finding) {
   const auto [place, is_new] = by_stack_.try_emplace(key, entries_.size());
   known_[quick_key] = static_cast<long>(place->second);
   if (!is_new) return add_to(entries_[place->second], finding);
-  if (entries_.size() < printed_limit)
-    print_text(text_of(texts_, process, finding,
-                       told_.insert(finding.rule).second ? Advice::with : Advice::without));
+  if (entries_.size() < printed_limit) {
+    const bool is_told = !told_.emplace(finding.rule, explanation_of(process, finding).fix).second;
+    print_text(text_of(texts_, process, finding, is_told ? Advice::without : Advice::with));
+  }
   if (entries_.size() == printed_limit)
     print_text("cuevent watch: " + std::to_string(printed_limit) +
                " findings were printed. More are only counted, and listed by --json\n");

@@ -48,7 +48,7 @@ private:
   const Filter filter_;
   CallText& texts_;
   std::vector<Entry> entries_;
-  std::set<Rule> told_;                         // rules whose advice was printed
+  std::set<std::pair<Rule, std::string>> told_; // what was printed: the fix of a rule
   std::map<std::string, std::size_t> by_stack_; // into entries_
   std::map<std::tuple<const CallFile*, Rule, unsigned, unsigned, unsigned>, long> known_; // -1: dropped
 };

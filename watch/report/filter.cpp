@@ -4,6 +4,7 @@
 #include "report/call_owner.hpp"
 #include "report/folder.hpp"
 #include "report/readable_name.hpp"
+#include "rules/nearest_name.hpp"
 
 #include <fnmatch.h>
 #include <sstream>
@@ -43,10 +44,8 @@ void Suppressions::read(const std::string& path) {
     pattern.erase(pattern.find_last_not_of(" \t\r") + 1);
     if (rule != "*" && page_named(rule) == nullptr) {
       std::string wrong = path;
-      wrong.append(":")
-          .append(std::to_string(number))
-          .append(": there is no rule ")
-          .append(rule.substr(0, 40));
+      wrong.append(":").append(std::to_string(number)).append(": there is no rule ");
+      wrong.append(rule.substr(0, 40)).append(suggestion(rule, rule_names()));
       throw std::runtime_error(wrong.append(". `cuevent watch --explain all` lists the rules"));
     }
     lines_.emplace_back(rule, pattern);

@@ -60,6 +60,8 @@ const RulePage& page_of(Rule rule);
 /// Null if no rule has this name.
 const RulePage* page_named(const std::string& name);
 
+std::vector<std::string> rule_names();
+
 /// All pages, in the order of the rules.
 const std::vector<RulePage>& rule_pages();
 

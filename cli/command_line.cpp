@@ -306,13 +306,19 @@ With --jitter, streams are held back for up to 2 ms, so that a missing wait show
 same result. With --check, the command compares the results and names the calls. With --order=all too, it
 first holds one call of each possible finding. If that alone changes the result, the finding is certain.
 
-A file of suppressions has lines "RULE PATTERN". The pattern is compared with the functions, source files and
-libraries of the stack. RULE may be *.
+A file of suppressions has lines "RULE PATTERN". The pattern is compared with the functions, source files,
+lines (train.cpp:12), libraries and Python frames of the stack. RULE may be *. --suppressions-out writes such
+lines for what is found.
+
+--format github writes findings as annotations of a pull request, sarif as code scanning reads them. Without
+--json, they go to standard error at the end, in place of the text.
 
 Examples:
   cuevent watch -- python3 train.py
   cuevent watch --fail --json findings.json -- ./server --port 8080
+  cuevent watch --suppressions-out known.txt -- ./server
   cuevent watch --suppressions known.txt -- ./server
+  cuevent watch --fail --format sarif --json findings.sarif -- ./tests
   cuevent watch --hang 30 -- python3 train.py
   cuevent watch --hang 30 --reports reports -- torchrun --nproc_per_node 8 train.py
   cuevent watch --ask reports # on each node of the job; then: cuevent merge reports
@@ -327,6 +333,21 @@ Examples:
   choices.run_program(watch_command);
   watch_command->add_option("--json", watch_options.json_file, "Write the findings to a file")
       ->type_name("FILE");
+  CLI::Option* const format = choices.limit(
+      watch_command->add_option("--format", watch_options.format,
+                                "How findings are written, to the file of --json or else to standard error"),
+      {"text", "json", "sarif", "github"});
+  format->type_name("FORMAT");
+  watch_command
+      ->add_option("--suppressions-out", watch_options.suppressions_out,
+                   "Write the lines that would leave out what is found")
+      ->type_name("FILE");
+  choices
+      .limit(watch_command->add_option("--color", watch_options.color,
+                                       "auto: colours at a terminal, unless NO_COLOR is set"),
+             {"auto", "always", "never"})
+      ->type_name("WHEN")
+      ->capture_default_str();
   watch_command->add_flag("--fail", watch_options.fail, "Exit with 1 if there are findings");
   watch_command
       ->add_option("--suppressions", watch_options.suppressions, "Leave out the findings that a file lists")
@@ -358,7 +379,8 @@ Examples:
       "--check", watch_options.check,
       "Run the program without jitter and with each seed, and compare what this command makes of its output");
   check->type_name("COMMAND")->needs(jitter);
-  for (const char* const other : {"--fail", "--suppressions", "--stacks", "--hang", "--cost", "--leaks"})
+  for (const char* const other : {"--fail", "--suppressions", "--stacks", "--hang", "--cost", "--leaks",
+                                  "--format", "--suppressions-out"})
     check->excludes(watch_command->get_option(other)); // the findings are not what is compared
   choices.limit(watch_command->add_flag("--order{certain}", watch_options.order,
                                         "Also report memory that two streams use without an order; "

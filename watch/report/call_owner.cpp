@@ -91,7 +91,8 @@ std::string_view qualified_name(std::string_view function) {
     depth += c == ')' || c == '>' || c == '}';
     depth -= c == '(' || c == '<' || c == '{';
     if (depth == 0 && c == '(' && i > 0) {
-      function = function.substr(0, i);
+      const bool is_part_of_name = function.substr(0, i).ends_with("operator"); // of operator()
+      function = function.substr(0, is_part_of_name ? i + 2 : i);
       break;
     }
   }

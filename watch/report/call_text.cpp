@@ -7,6 +7,7 @@
 #include <cuevent/error.hpp>
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 
 namespace watch {
@@ -73,6 +74,17 @@ std::string thread_text(const CallFile& process, unsigned thread) {
   return "thread " + std::to_string(thread) + (name.empty() ? "" : " (" + name + ")");
 }
 
+NamedFrame python_frame(const std::string& text) {
+  NamedFrame frame{text, !is_python_package(text), text};
+  const auto name = text.rfind(" in ");
+  const auto line = text.rfind(':', name);
+  if (name == std::string::npos || line == std::string::npos) return frame;
+  frame.function = text.substr(name + 4);
+  frame.file = text.substr(0, line);
+  frame.line = std::atoi(text.c_str() + line + 1);
+  return frame;
+}
+
 std::vector<NamedFrame> CallText::frames_of(const CallFile& process, const Call& call,
                                             std::uint32_t python_stack) {
   std::vector<NamedFrame> frames;
@@ -86,10 +98,10 @@ std::vector<NamedFrame> CallText::frames_of(const CallFile& process, const Call&
     const bool is_own = !wraps && owner_of(frame, {}, process.program()) == Owner::program;
     const bool has_name = wraps && !frame.function.empty();
     frames.push_back({shortened(has_name ? std::string(qualified_name(frame.function)) : frame.text()),
-                      is_own, frame.place()});
+                      is_own, frame.place(), frame.function, frame.file, frame.line});
   }
   for (const std::string& frame : python)
-    frames.push_back({frame, !is_python_package(frame), frame});
+    frames.push_back(python_frame(frame));
   return frames;
 }
 
@@ -133,10 +145,15 @@ std::vector<std::string> folded_below(const std::vector<NamedFrame>& above,
   return lines;
 }
 
+std::optional<NamedFrame> CallText::own_frame_of(const CallFile& process, const Call& call) {
+  auto frames = frames_of(process, call, call.stack);
+  const auto own =
+      std::find_if(frames.begin(), frames.end(), [](const NamedFrame& frame) { return frame.is_own; });
+  return own == frames.end() ? std::nullopt : std::optional(std::move(*own));
+}
+
 std::string CallText::place_of(const CallFile& process, const Call& call) {
-  const auto frames = frames_of(process, call, call.stack);
-  for (const NamedFrame& frame : frames)
-    if (frame.is_own) return frame.text;
+  if (const auto own = own_frame_of(process, call)) return own->text;
   if (const auto python = process.python_stack(call.stack); !python.empty()) return python.front();
   const auto caller = caller_of(process, call);
   return caller ? caller->text() : call.name();

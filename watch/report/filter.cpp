@@ -6,6 +6,8 @@
 #include "report/readable_name.hpp"
 #include "rules/nearest_name.hpp"
 
+#include <algorithm>
+#include <cstring>
 #include <fnmatch.h>
 #include <sstream>
 #include <stdexcept>
@@ -29,7 +31,45 @@ std::string text_of(const std::string& path) {
   return text;
 }
 
+/// "train.cpp:12"
+std::string line_text(const std::string& file, int line) {
+  return file.substr(file.rfind('/') + 1) + ':' + std::to_string(line);
+}
+
+/// A pattern that matches this text only.
+std::string pattern_of(const std::string& text) {
+  std::string pattern;
+  for (const char c : text) {
+    if (std::strchr("*?[\\", c) != nullptr) pattern += '\\';
+    pattern += c;
+  }
+  return pattern;
+}
+
 } // namespace
+
+std::string suppression_of(Rule rule, const std::optional<NamedFrame>& own,
+                           const std::vector<SourceFrame>& stack) {
+  const std::string name = page_of(rule).name;
+  if (own && !own->function.empty()) {
+    const bool is_python = own->text == own->place;
+    // Nearly every stack has these functions.
+    const bool is_everywhere = own->function == "main" || own->function == "<module>";
+    const std::string function =
+        in_one_line(std::string(qualified_name(without_anonymous_namespaces(own->function))));
+    if (is_python && is_everywhere)
+      return name + " *" + pattern_of(line_text(own->file, own->line) + " in " + own->function);
+    if (is_python) // its lines change
+      return name + " *" + pattern_of(line_text(own->file, 0).substr(0, line_text(own->file, 0).size() - 1)) +
+             "* in " + pattern_of(own->function);
+    if (!is_everywhere || own->file.empty()) return name + ' ' + pattern_of(function);
+    return name + ' ' + pattern_of(line_text(own->file, own->line));
+  }
+  for (const SourceFrame& frame : stack)
+    if (const auto file = frame.library.rfind('/'); file != std::string::npos && !is_wrapper(frame))
+      return name + " */" + pattern_of(in_one_line(frame.library.substr(file + 1)));
+  return name;
+}
 
 void Suppressions::read(const std::string& path) {
   std::istringstream text(text_of(path));
@@ -52,7 +92,8 @@ void Suppressions::read(const std::string& path) {
   }
 }
 
-bool Suppressions::drop(const Finding& finding, const std::vector<SourceFrame>& stack) const {
+bool Suppressions::drop(const Finding& finding, const std::vector<SourceFrame>& stack,
+                        const std::vector<std::string>& python) const {
   const std::string name = page_of(finding.rule).name;
   // NCCL lets each stream that it takes wait for the event of the one before, also if there was none.
   if (finding.rule == Rule::wait_never_recorded)
@@ -63,12 +104,16 @@ bool Suppressions::drop(const Finding& finding, const std::vector<SourceFrame>& 
   for (const auto& [rule, pattern] : lines_) {
     if (rule != "*" && rule != name) continue;
     if (pattern.empty()) return true;
+    const auto matches = [&, &wanted = pattern](const std::string& text) {
+      return fnmatch(wanted.c_str(), text.c_str(), 0) == 0;
+    };
     for (const SourceFrame& frame : stack) {
       const std::string shown = without_anonymous_namespaces(frame.function);
-      for (const std::string& text :
-           {frame.function, shown, std::string(qualified_name(shown)), frame.file, frame.library})
-        if (fnmatch(pattern.c_str(), text.c_str(), 0) == 0) return true;
+      if (matches(frame.function) || matches(shown) || matches(std::string(qualified_name(shown))) ||
+          matches(frame.file) || matches(line_text(frame.file, frame.line)) || matches(frame.library))
+        return true;
     }
+    if (std::any_of(python.begin(), python.end(), matches)) return true;
   }
   return false;
 }
@@ -100,7 +145,8 @@ bool Filter::keeps(const CallFile& process, const Finding& finding) const {
   if (!is_of_the_program(process, finding)) return false;
   const auto stack = texts_.stack_of(process, finding.call);
   const bool is_late = finding.rule == Rule::use_after_context && finding.call.verb() == Verb::event_destroy;
-  return !(is_late && finding.call.returned && is_at_exit(stack)) && !suppressions_.drop(finding, stack);
+  return !(is_late && finding.call.returned && is_at_exit(stack)) &&
+         !suppressions_.drop(finding, stack, process.python_stack(finding.call.stack));
 }
 
 } // namespace watch

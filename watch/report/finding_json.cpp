@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "report/finding_text.hpp"
 
+#include "report/filter.hpp"
+
 namespace watch {
 
 nlohmann::ordered_json json_of(CallText& texts, const CallFile& process, const Call& call) {
@@ -38,6 +40,11 @@ nlohmann::ordered_json json_of(CallText& texts, const CallFile& process, const F
     earlier.back()["what"] = what;
   }
   const Explanation explanation = explanation_of(process, finding);
+  const auto own = texts.own_frame_of(process, finding.call);
+  json["source"] = nullptr;
+  if (own && !own->file.empty())
+    json["source"] = {{"file", own->file}, {"line", own->line}, {"function", own->function}};
+  json["suppression"] = suppression_of(finding.rule, own, texts.stack_of(process, finding.call));
   json["driver"] = explanation.driver;
   json["fix"] = explanation.fix;
   return json;

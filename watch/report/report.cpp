@@ -40,17 +40,24 @@ void WatchReport::add(const CallFile& process, const Finding& finding) {
   const auto [place, is_new] = by_stack_.try_emplace(key, entries_.size());
   known_[quick_key] = static_cast<long>(place->second);
   if (!is_new) return add_to(entries_[place->second], finding);
-  if (entries_.size() < printed_limit) {
+  if (print_ == Print::text && entries_.size() < printed_limit) {
     const bool is_told = !told_.emplace(finding.rule, explanation_of(process, finding).fix).second;
-    print_text(text_of(texts_, process, finding, is_told ? Advice::without : Advice::with));
+    print_text(text_of(texts_, process, finding, is_told ? Advice::without : Advice::with, terminal_));
   }
-  if (entries_.size() == printed_limit)
+  if (print_ == Print::text && entries_.size() == printed_limit)
     print_text("cuevent watch: " + std::to_string(printed_limit) +
                " findings were printed. More are only counted, and listed by --json\n");
 
-  entries_.push_back(
-      {page.name, texts_.place_of(process, finding.call), 0, json_of(texts_, process, finding), {}});
+  entries_.push_back({page.name, where_of(process, finding.call), 0, json_of(texts_, process, finding), {}});
   add_to(entries_.back(), finding);
+}
+
+std::string WatchReport::where_of(const CallFile& process, const Call& call) {
+  auto own = texts_.own_frame_of(process, call);
+  if (terminal_ == nullptr || !own) return texts_.place_of(process, call);
+  std::vector<NamedFrame> frames{std::move(*own)};
+  terminal_->show_paths(frames);
+  return frames.front().text;
 }
 
 void WatchReport::add_to(Entry& entry, const Finding& finding) {
@@ -63,7 +70,7 @@ void WatchReport::add_to(Entry& entry, const Finding& finding) {
 }
 
 void WatchReport::print_summary() const {
-  if (entries_.empty()) return;
+  if (entries_.empty() || print_ == Print::nothing) return;
   std::fprintf(stderr, "cuevent watch:\n     count  %-26s where\n", "rule");
   std::map<std::string, std::pair<std::size_t, unsigned long>> more; // places and calls of a rule
   for (std::size_t i = 0; i < entries_.size(); ++i) {

@@ -94,11 +94,19 @@ Dwarf_Die* unit_at(Dwfl_Module* module, Dwarf_Addr address, Dwarf_Addr& bias) {
   return nullptr;
 }
 
+/// The path of a source file may be relative to the folder in which it was compiled.
+std::string source_path(Dwarf_Die* unit, const char* file) {
+  Dwarf_Attribute attribute;
+  if (*file == '/' || dwarf_attr(unit, DW_AT_comp_dir, &attribute) == nullptr) return file;
+  const char* const folder = dwarf_formstring(&attribute);
+  return folder == nullptr || *folder != '/' ? std::string(file) : std::string(folder) + '/' + file;
+}
+
 void set_innermost_place(SourceFrame& frame, Dwarf_Die* unit, Dwarf_Addr address) {
   Dwarf_Line* const line = dwarf_getsrc_die(unit, address);
   const char* const file = line != nullptr ? dwarf_linesrc(line, nullptr, nullptr) : nullptr;
   if (file == nullptr) return;
-  frame.file = file;
+  frame.file = source_path(unit, file);
   dwarf_lineno(line, &frame.line);
   dwarf_linecol(line, &frame.column);
 }
@@ -111,7 +119,7 @@ void set_place_of_call(SourceFrame& frame, Dwarf_Die* unit, Dwarf_Die* inlined) 
   const char* const file = dwarf_getsrcfiles(unit, &files, &count) == 0 && number < count
                                ? dwarf_filesrc(files, number, nullptr, nullptr)
                                : nullptr;
-  frame.file = file != nullptr ? file : "";
+  frame.file = file != nullptr ? source_path(unit, file) : std::string();
   frame.line = number_of(inlined, DW_AT_call_line);
   frame.column = number_of(inlined, DW_AT_call_column);
 }

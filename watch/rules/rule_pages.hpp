@@ -62,6 +62,9 @@ const RulePage* page_named(const std::string& name);
 
 std::vector<std::string> rule_names();
 
+/// What is right, and costs more than it needs to; the others are mistakes.
+constexpr bool is_waste(Rule rule) { return rule >= Rule::timed_never_read && rule <= Rule::leaked; }
+
 /// All pages, in the order of the rules.
 const std::vector<RulePage>& rule_pages();
 

@@ -133,6 +133,19 @@ TEST_CASE("the caller is the innermost frame that is the program's", "[watch][ow
     CHECK(watch::caller_among(stack) == caller);
 }
 
+TEST_CASE("the name of a function has neither its result nor its arguments", "[watch][owner]") {
+  const struct {
+    const char *function, *name;
+  } cases[] = {{"step", "step"},
+               {"step(std::vector<int, std::allocator<int> >&)", "step"},
+               {"std::vector<int> load<int>(int)", "load<int>"},
+               {"Destroy::operator()(CUevent_st*) const", "Destroy::operator()"},
+               {"main::{lambda()#1}::operator()() const", "main::{lambda()#1}::operator()"},
+               {"main::{lambda}::operator()", "main::{lambda}::operator()"}};
+  for (const auto& [function, name] : cases)
+    CHECK(watch::qualified_name(function) == name);
+}
+
 TEST_CASE("calls without frames have no owner", "[watch][owner]") {
   CHECK(watch::owner_of(std::nullopt, {}, program) == Owner::unknown);
   CHECK(watch::owner_of(frame(""), {}, program) == Owner::unknown); // generated code

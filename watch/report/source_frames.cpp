@@ -63,8 +63,11 @@ std::string qualified_name_of(Dwarf_Die declaration) {
     std::string part = known != nullptr          ? known
                        : tag == DW_TAG_namespace ? "(anonymous namespace)"
                                                  : "{lambda}";
-    if (part.starts_with("<lambda")) part = "{" + part.substr(1, part.size() - 2) + "}"; // as in symbols
-    name = name.empty() ? part : part + "::" + name;
+    if (part.starts_with("<lambda")) { // in symbols, it is {lambda
+      part.front() = '{';
+      part.back() = '}';
+    }
+    name = name.empty() ? part : part.append("::").append(name);
   }
   return name;
 }

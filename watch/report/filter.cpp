@@ -50,25 +50,23 @@ std::string pattern_of(const std::string& text) {
 
 std::string suppression_of(Rule rule, const std::optional<NamedFrame>& own,
                            const std::vector<SourceFrame>& stack) {
-  const std::string name = page_of(rule).name;
+  std::string line = page_of(rule).name;
   if (own && !own->function.empty()) {
+    const std::string file = own->file.substr(own->file.rfind('/') + 1);
     const bool is_python = own->text == own->place;
-    // Nearly every stack has these functions.
+    // Nearly every stack has these functions. The lines of others change.
     const bool is_everywhere = own->function == "main" || own->function == "<module>";
-    const std::string function =
-        in_one_line(std::string(qualified_name(without_anonymous_namespaces(own->function))));
     if (is_python && is_everywhere)
-      return name + " *" + pattern_of(line_text(own->file, own->line) + " in " + own->function);
-    if (is_python) // its lines change
-      return name + " *" + pattern_of(line_text(own->file, 0).substr(0, line_text(own->file, 0).size() - 1)) +
-             "* in " + pattern_of(own->function);
-    if (!is_everywhere || own->file.empty()) return name + ' ' + pattern_of(function);
-    return name + ' ' + pattern_of(line_text(own->file, own->line));
+      return line + " *" + pattern_of(line_text(file, own->line) + " in " + own->function);
+    if (is_python) return line + " *" + pattern_of(file) + ":* in " + pattern_of(own->function);
+    if (is_everywhere && !file.empty()) return line + ' ' + pattern_of(line_text(file, own->line));
+    const std::string shown = in_one_line(without_anonymous_namespaces(own->function));
+    return line + ' ' + pattern_of(std::string(qualified_name(shown)));
   }
   for (const SourceFrame& frame : stack)
     if (const auto file = frame.library.rfind('/'); file != std::string::npos && !is_wrapper(frame))
-      return name + " */" + pattern_of(in_one_line(frame.library.substr(file + 1)));
-  return name;
+      return line + " */" + pattern_of(in_one_line(frame.library.substr(file + 1)));
+  return line;
 }
 
 void Suppressions::read(const std::string& path) {

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "command_line.hpp"
 
-#include "../environment/unknown_variables.hpp"
+#include "choices.hpp"
+#include "command_pages.hpp"
+#include "rules/nearest_name.hpp"
+#include "rules/rule_pages.hpp"
+
 #include "core/name_text.hpp"
 
 #include <cuevent/version.hpp>
@@ -44,28 +48,42 @@ std::string mistake_in_jitter(const std::string& text) {
   return std::regex_match(text, form) ? "" : "not a seed such as 7, nor seeds such as 1..20";
 }
 
-/// " (did you mean --devices?)", or nothing.
-std::string suggestion(const CLI::App& command, const std::string& word) {
-  const std::string name = word.substr(0, word.find('='));
-  std::string meant;
-  unsigned least = 4;
-  if (name.size() > environment::longest) return meant;
-  for (const CLI::Option* const option : command.get_options()) {
-    if (option->get_lnames().empty() || option->get_group().empty()) continue;
-    const std::string known = "--" + option->get_lnames().front();
-    const unsigned far =
-        environment::distance(known.c_str(), std::min(known.size(), environment::longest), name.c_str());
-    if (far >= least) continue;
-    least = far;
-    meant = known;
-  }
-  return meant.empty() ? meant : " (did you mean " + meant + "?)";
+/// "--json", for each option that the help shows.
+std::vector<std::string> names_of_options(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::Option* const option : command.get_options())
+    if (!option->get_group().empty())
+      for (const std::string& name : option->get_lnames())
+        names.push_back("--" + name);
+  return names;
+}
+
+std::vector<std::string> names_of_subcommands(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* const command : app.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(command->get_name());
+  return names;
+}
+
+void explain_unknown_option(const CLI::App& command, const std::string& word, std::ostream& err) {
+  const std::string name = command.get_parent() != nullptr ? "cuevent " + command.get_name() : "cuevent";
+  err << name << ": there is no option " << word
+      << watch::suggestion(word.substr(0, word.find('=')), names_of_options(command)) << ". See `" << name
+      << " --help`\n";
+}
+
+/// The flag that was meant to get this word, as --order in `--order all`: it takes words only after a =.
+std::string flag_with_word(const CLI::App& command, const Choices& choices, const std::string& flag,
+                           const std::string& word) {
+  const CLI::Option* const option = command.get_option_no_throw(flag);
+  const std::string meant = option != nullptr ? watch::meant_by(word, choices.of(option)) : std::string();
+  return meant.empty() || option->get_items_expected_max() != 0 ? std::string() : flag + "=" + meant;
 }
 
 /// The options of `cuevent sim`. Each sets a variable of the simulator.
 class SimCommandLine {
 public:
-  explicit SimCommandLine(CLI::App& command) {
+  SimCommandLine(CLI::App& command, Choices& choices) {
     command.footer(R"(
 The program needs no change, and the machine needs no GPU. The program finds the simulated libcuda.so.1 in
 place of the driver, and so do the programs that it starts. Kernels compute nothing. At the end, the command
@@ -90,20 +108,21 @@ Examples:
   cuevent sim --devices 2 --driver 12.4 -- ./program
   cuevent sim --order random --seed 7 -- ./program)");
     command.prefix_command();
+    choices.run_program(&command);
     add(command, "--devices", "DEVICES", "The number of devices, 1 to 8", "N")->check(CLI::Range(1, 8));
     command.add_option("--driver", driver_, "The version of the driver, as 12.4")
         ->type_name("VERSION")
         ->check(mistake_in_version);
     CLI::Option* const order = command.add_option(
         "--order", order_, "random: operations that nothing orders run in a random order, and late");
-    order->check(CLI::IsMember({"submission", "random"}));
+    choices.limit(order, {"submission", "random"});
     add(command, "--seed", "RANDOM_ORDER", "The seed of the random order, 1 if not given", "N")
         ->check(mistake_in_seed)
         ->needs(order);
-    add(command, "--mode", "MODE", "running: work takes wall time; stepped: virtual time")
-        ->check(CLI::IsMember({"running", "stepped"}));
-    add(command, "--unmodelled", "UNMODELLED", "What a call does that is not modelled")
-        ->check(CLI::IsMember({"abort", "error", "missing"}));
+    choices.limit(add(command, "--mode", "MODE", "running: work takes wall time; stepped: virtual time"),
+                  {"running", "stepped"});
+    choices.limit(add(command, "--unmodelled", "UNMODELLED", "What a call does that is not modelled"),
+                  {"abort", "error", "missing"});
     add(command, "--kernels", "KERNEL_US", "How long kernels run, as work=500,*=20", "NAME=MICROSECONDS,...");
     add(command, "--holds", "HOLD_US", "How long streams are held, as 1=500,*=20", "STREAM=MICROSECONDS,...");
     add(command, "--patience", "PATIENCE_MS", "Time without progress until the program aborts",
@@ -162,10 +181,12 @@ private:
 static std::variant<Request, ExitCode> read_words(int argc, const char* const* argv, std::ostream& out,
                                                   std::ostream& err) {
   CLI::App app("Show how events of the CUDA driver API behave on this machine.", "cuevent");
+  Choices choices;
+  const std::string version = "cuevent " + std::to_string(CUEVENT_VERSION_MAJOR) + "." +
+                              std::to_string(CUEVENT_VERSION_MINOR) + "." +
+                              std::to_string(CUEVENT_VERSION_PATCH);
   app.require_subcommand(1);
-  app.set_version_flag("--version", "cuevent " + std::to_string(CUEVENT_VERSION_MAJOR) + "." +
-                                        std::to_string(CUEVENT_VERSION_MINOR) + "." +
-                                        std::to_string(CUEVENT_VERSION_PATCH));
+  app.set_version_flag("-V,--version", version);
   app.add_flag_callback(
       "--prefix", [] { throw CLI::CallForVersion(installed_prefix(), 0); },
       "Print the folder of the installation, for CMAKE_PREFIX_PATH, and exit");
@@ -289,13 +310,19 @@ same result. With --check, the command compares the results and names the calls.
 first holds one call of each possible finding. If that alone changes the result, the finding is certain.
 With --jitter =wait, nothing is held: the host waits after each submission until its stream is done.
 
-A file of suppressions has lines "RULE PATTERN". The pattern is compared with the functions, source files and
-libraries of the stack. RULE may be *.
+A file of suppressions has lines "RULE PATTERN". The pattern is compared with the functions, source files,
+lines (train.cpp:12), libraries and Python frames of the stack. RULE may be *. --suppressions-out writes such
+lines for what is found.
+
+--format github writes findings as annotations of a pull request, sarif as code scanning reads them. Without
+--json, they go to standard error at the end, in place of the text.
 
 Examples:
   cuevent watch -- python3 train.py
   cuevent watch --fail --json findings.json -- ./server --port 8080
+  cuevent watch --suppressions-out known.txt -- ./server
   cuevent watch --suppressions known.txt -- ./server
+  cuevent watch --fail --format sarif --json findings.sarif -- ./tests
   cuevent watch --hang 30 -- python3 train.py
   cuevent watch --hang 30 --reports reports -- torchrun --nproc_per_node 8 train.py
   cuevent watch --ask reports # on each node of the job; then: cuevent merge reports
@@ -307,17 +334,33 @@ Examples:
   cuevent watch --attach /dev/shm/job & # prints the variables with which a scheduler starts programs)");
   WatchOptions watch_options;
   watch_command->prefix_command();
+  choices.run_program(watch_command);
   watch_command->add_option("--json", watch_options.json_file, "Write the findings to a file")
       ->type_name("FILE");
+  CLI::Option* const format = choices.limit(
+      watch_command->add_option("--format", watch_options.format,
+                                "How findings are written, to the file of --json or else to standard error"),
+      {"text", "json", "sarif", "github"});
+  format->type_name("FORMAT");
+  watch_command
+      ->add_option("--suppressions-out", watch_options.suppressions_out,
+                   "Write the lines that would leave out what is found")
+      ->type_name("FILE");
+  choices
+      .limit(watch_command->add_option("--color", watch_options.color,
+                                       "auto: colours at a terminal, unless NO_COLOR is set"),
+             {"auto", "always", "never"})
+      ->type_name("WHEN")
+      ->capture_default_str();
   watch_command->add_flag("--fail", watch_options.fail, "Exit with 1 if there are findings");
   watch_command
       ->add_option("--suppressions", watch_options.suppressions, "Leave out the findings that a file lists")
       ->type_name("FILE")
       ->allow_extra_args(false);
-  watch_command
-      ->add_option("--stacks", watch_options.stacks,
-                   "Which calls have stacks: all; usual: not kernels and copies; none")
-      ->check(CLI::IsMember({"all", "usual", "none"}))
+  choices
+      .limit(watch_command->add_option("--stacks", watch_options.stacks,
+                                       "Which calls have stacks: all; usual: not kernels and copies; none"),
+             {"all", "usual", "none"})
       ->capture_default_str();
   watch_command
       ->add_option("--hang", watch_options.hang,
@@ -342,13 +385,13 @@ Examples:
       "--check", watch_options.check,
       "Run the program without jitter and with each seed, and compare what this command makes of its output");
   check->type_name("COMMAND")->needs(jitter);
-  for (const char* const other : {"--fail", "--suppressions", "--stacks", "--hang", "--cost", "--leaks"})
+  for (const char* const other : {"--fail", "--suppressions", "--stacks", "--hang", "--cost", "--leaks",
+                                  "--format", "--suppressions-out"})
     check->excludes(watch_command->get_option(other)); // the findings are not what is compared
-  watch_command
-      ->add_flag(
-          "--order{certain}", watch_options.order,
-          "Also report memory that two streams use without an order; --order=all: also what is possible")
-      ->check(CLI::IsMember({"certain", "all"}));
+  choices.limit(watch_command->add_flag("--order{certain}", watch_options.order,
+                                        "Also report memory that two streams use without an order; "
+                                        "--order=all: also what is possible"),
+                {"certain", "all"});
   CLI::Option* const attach = watch_command->add_option(
       "--attach", watch_options.attach, "Watch programs that others start, through this folder");
   attach->type_name("FOLDER")->excludes(jitter);
@@ -357,10 +400,14 @@ Examples:
                    "Let all processes of this host that report to a folder write their reports")
       ->type_name("FOLDER")
       ->excludes(attach);
-  watch_command
-      ->add_option("--explain", watch_options.explain, "Print what a rule means; all: list the rules")
-      ->type_name("RULE")
-      ->excludes(attach);
+  std::vector<std::string> rules = watch::rule_names();
+  rules.emplace_back("all");
+  choices.suggest(
+      watch_command
+          ->add_option("--explain", watch_options.explain, "Print what a rule means; all: list the rules")
+          ->type_name("RULE")
+          ->excludes(attach),
+      std::move(rules));
 
   watch_command
       ->add_option("--report", watch_options.report,
@@ -371,7 +418,18 @@ Examples:
 
   CLI::App* const sim_command =
       app.add_subcommand("sim", "Run a program on simulated devices, without a GPU");
-  SimCommandLine sim(*sim_command);
+  SimCommandLine sim(*sim_command, choices);
+
+  std::string helped, shell;
+  CLI::App* const help_command = app.add_subcommand("help", "Print the help of a subcommand");
+  CLI::Option* const helped_option = help_command->add_option("SUBCOMMAND", helped, "Its name");
+  CLI::App* const man_command =
+      app.add_subcommand("man", "Print the manual page, as in `cuevent man | man -l -`");
+  CLI::App* const completion_command = app.add_subcommand(
+      "completion", "Print the completions of a shell, as in `source <(cuevent completion bash)`");
+  choices.limit(completion_command->add_option("SHELL", shell, "Its name")->required(),
+                {"bash", "zsh", "fish"});
+  choices.limit(helped_option, names_of_subcommands(app));
 
   // CLI11 gives what follows -- to the command instead of the subcommand.
   int own = argc;
@@ -381,19 +439,49 @@ Examples:
   try {
     app.parse(own, argv);
   } catch (const CLI::RequiredError& error) {
-    if (const auto unknown = app.remaining(); !unknown.empty())
-      err << "cuevent: there is no subcommand " << unknown.front() << '\n';
+    const auto words = app.remaining();
+    if (!words.empty() && words.front().starts_with('-')) {
+      explain_unknown_option(app, words.front(), err);
+      return usage;
+    }
+    if (!words.empty())
+      err << "cuevent: there is no subcommand " << words.front()
+          << watch::suggestion(words.front(), names_of_subcommands(app)) << '\n';
+    app.exit(error, out, err);
+    return usage;
+  } catch (const CLI::ExtrasError& error) {
+    for (const CLI::App* const command : app.get_subcommands())
+      if (const auto words = command->remaining(); !words.empty() && words.front().starts_with('-')) {
+        explain_unknown_option(*command, words.front(), err);
+        return usage;
+      }
     app.exit(error, out, err);
     return usage;
   } catch (const CLI::ParseError& error) {
     return app.exit(error, out, err) == 0 ? success : usage;
   }
-  for (const CLI::App* const command : {watch_command, sim_command})
-    if (const auto words = command->remaining(); !words.empty() && words.front().starts_with('-')) {
-      err << "cuevent " << command->get_name() << ": there is no option " << words.front()
-          << suggestion(*command, words.front()) << ". See `cuevent " << command->get_name() << " --help`\n";
+  if (help_command->parsed()) {
+    const char* const words[] = {"cuevent", helped.empty() ? "--help" : helped.c_str(), "--help"};
+    return read_words(helped.empty() ? 2 : 3, words, out, err);
+  }
+  if (man_command->parsed() || completion_command->parsed()) {
+    out << (man_command->parsed() ? manual_page(app, choices, version) : completions(app, choices, shell));
+    return success;
+  }
+  for (const CLI::App* const command : {watch_command, sim_command}) {
+    const auto words = command->remaining();
+    if (words.empty()) continue;
+    if (words.front().starts_with('-')) {
+      explain_unknown_option(*command, words.front(), err);
       return usage;
     }
+    const std::string before = argv[own - static_cast<int>(words.size()) - 1];
+    if (const std::string meant = flag_with_word(*command, choices, before, words.front()); !meant.empty()) {
+      err << "cuevent " << command->get_name() << ": " << words.front()
+          << " would be the program. Did you mean " << meant << "?\n";
+      return usage;
+    }
+  }
   if (sim_command->parsed()) {
     std::vector<std::string> program = sim_command->remaining();
     if (own < argc) program.insert(program.end(), argv + own + (program.empty() ? 1 : 0), argv + argc);

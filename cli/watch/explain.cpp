@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "watch/explain.hpp"
 
+#include "rules/nearest_name.hpp"
 #include "rules/rule_pages.hpp"
 
 #include <cstdio>
@@ -16,7 +17,8 @@ int explain_rule(const std::string& name) {
   }
   const watch::RulePage* const page = watch::page_named(name);
   if (page == nullptr)
-    throw std::runtime_error("there is no rule " + name + ". `cuevent watch --explain all` lists the rules");
+    throw std::runtime_error("there is no rule " + name + watch::suggestion(name, watch::rule_names()) +
+                             ". `cuevent watch --explain all` lists the rules");
   std::printf("%s: the program %s\n\nWhat the driver does\n  %s\n\nHow to fix it\n  %s\n", page->name,
               page->title, page->driver, page->fix);
   return 0;

@@ -15,9 +15,11 @@ JsonFile::JsonFile(const std::string& path) {
   }
 }
 
-bool JsonFile::write(const nlohmann::ordered_json& json) {
+bool JsonFile::write(const nlohmann::ordered_json& json) { return write_text(json_text(json) + "\n"); }
+
+bool JsonFile::write_text(const std::string& text) {
   try {
-    file_->write(json_text(json) + "\n");
+    file_->write(text);
     file_->finish();
     return true;
   } catch (const OutputError& error) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The file of `cuevent watch --json`.
+// A file of findings, such as that of `cuevent watch --json`.
 #pragma once
 
 #include "output_file.hpp"
@@ -19,6 +19,7 @@ public:
   bool is_wanted() const { return file_.has_value(); }
   /// If it cannot be written, says why and returns false.
   bool write(const nlohmann::ordered_json& json);
+  bool write_text(const std::string& text);
 
 private:
   std::optional<OutputFile> file_;

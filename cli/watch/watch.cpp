@@ -2,9 +2,13 @@
 #include "watch/watch.hpp"
 
 #include "exit_code.hpp"
+#include "json_text.hpp"
 #include "report/printable.hpp"
+#include "report/readable_name.hpp"
+#include "report/terminal.hpp"
 #include "signals.hpp"
 #include "standard_files.hpp"
+#include "watch/annotations.hpp"
 #include "watch/ask.hpp"
 #include "watch/explain.hpp"
 #include "watch/jitter.hpp"
@@ -12,6 +16,7 @@
 #include "watch/program.hpp"
 #include "watch/quiet_report.hpp"
 #include "watch/report_folder.hpp"
+#include "watch/sarif.hpp"
 #include "watch/seen.hpp"
 #include "watch/session.hpp"
 #include "watch/shared_folder.hpp"
@@ -21,9 +26,13 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <optional>
+#include <set>
 #include <stdexcept>
+#include <string_view>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -31,6 +40,8 @@
 namespace cli {
 
 namespace {
+
+constexpr int watch_json_version = 1; // docs/watch.schema.json describes it
 
 int exit_code_of(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
 
@@ -103,6 +114,7 @@ struct NamedFiles {
         suppressions.read(path);
       fill_closed_descriptors();
       json.emplace(options.json_file);
+      suppressions_out.emplace(options.suppressions_out);
       const auto quiet = std::min<std::chrono::nanoseconds>(quiet_limit, std::chrono::seconds(options.hang));
       if (!options.reports.empty()) reports.emplace(options.reports, quiet);
     } catch (const std::runtime_error& error) {
@@ -111,9 +123,36 @@ struct NamedFiles {
   }
 
   watch::Suppressions suppressions;
-  std::optional<JsonFile> json;
+  std::optional<JsonFile> json, suppressions_out;
   std::optional<ReportFolder> reports;
 };
+
+/// The findings in the format that the user wants.
+std::string document_of(const nlohmann::ordered_json& found, const std::string& format) {
+  if (format == "github") return annotations(found);
+  return json_text(format == "sarif" ? sarif(found) : found) + "\n";
+}
+
+/// For `--suppressions`.
+std::string suppressions_for(const nlohmann::ordered_json& found) {
+  std::string text;
+  std::set<std::string> known;
+  for (const auto& finding : found["findings"])
+    if (const std::string line = finding["suppression"]; known.insert(line).second)
+      text += "# " + watch::in_one_line(finding["sentence"]) + '\n' + line + '\n';
+  return text;
+}
+
+/// Whether somebody reads it there.
+bool is_terminal() {
+  const char* const kind = std::getenv("TERM");
+  return isatty(STDERR_FILENO) != 0 && (kind == nullptr || std::string_view(kind) != "dumb");
+}
+
+bool wants_colours(const std::string& color, bool at_terminal) {
+  const char* const none = std::getenv("NO_COLOR"); // no-color.org
+  return color == "always" || (color == "auto" && at_terminal && (none == nullptr || *none == '\0'));
+}
 
 /// Watches one program, or those that others start, to the end.
 int watch_to_the_end(const WatchOptions& options) {
@@ -130,8 +169,17 @@ int watch_to_the_end(const WatchOptions& options) {
     throw CannotStart(is_attached ? usage : not_started, error.what());
   }
   watch::CallText texts;
-  watch::WatchReport report(files.suppressions, texts,
-                            options.vendor ? watch::OfVendor::reported : watch::OfVendor::counted);
+  const bool at_terminal = is_terminal();
+  if (wants_colours(options.color, at_terminal)) watch::print_with_colours();
+  std::optional<watch::Terminal> terminal;
+  std::error_code no_folder;
+  if (at_terminal) terminal.emplace(std::filesystem::current_path(no_folder));
+  const bool has_document = !options.format.empty() && options.format != "text";
+  const bool is_document_on_stderr = has_document && !files.json->is_wanted();
+  watch::WatchReport report(
+      files.suppressions, texts, options.vendor ? watch::OfVendor::reported : watch::OfVendor::counted,
+      is_document_on_stderr ? watch::WatchReport::Print::nothing : watch::WatchReport::Print::text,
+      terminal ? &*terminal : nullptr);
   HeldCalls held(options.jitter, texts);
   const std::chrono::seconds hang(options.hang);
   watch::HangReports hangs(texts, keep_in(files.reports));
@@ -153,22 +201,24 @@ int watch_to_the_end(const WatchOptions& options) {
     watch::print_text("cuevent watch: " + sentence + '\n');
   const std::string seen =
       seen_text(watched, report.findings(), hangs.have_hangs()) + vendor_text(report.vendor_findings());
+  nlohmann::ordered_json json{{"version", watch_json_version},
+                              {"program", options.program},
+                              {"exit_code", code},
+                              {"seen", seen},
+                              {"processes", watched.processes()},
+                              {"calls", watched.calls()},
+                              {"unwatched", processes_json(watched.unwatched())},
+                              {"partly_watched", processes_json(watched.partly_watched())},
+                              {"vendor_findings", report.vendor_findings()},
+                              {"findings", report.json()}};
+  if (options.hang > 0) json["hangs"] = hangs.json();
+  if (!options.jitter.empty()) json["jitter"] = held.json();
+  if (is_document_on_stderr) watch::print_text(document_of(json, options.format));
   watch::print_text("cuevent watch: " + seen + '\n');
   bool is_written = true;
-  if (files.json->is_wanted()) {
-    nlohmann::ordered_json json{{"program", options.program},
-                                {"exit_code", code},
-                                {"seen", seen},
-                                {"processes", watched.processes()},
-                                {"calls", watched.calls()},
-                                {"unwatched", processes_json(watched.unwatched())},
-                                {"partly_watched", processes_json(watched.partly_watched())},
-                                {"vendor_findings", report.vendor_findings()},
-                                {"findings", report.json()}};
-    if (options.hang > 0) json["hangs"] = hangs.json();
-    if (!options.jitter.empty()) json["jitter"] = held.json();
-    is_written = files.json->write(json);
-  }
+  if (files.json->is_wanted()) is_written = files.json->write_text(document_of(json, options.format));
+  if (files.suppressions_out->is_wanted())
+    is_written = files.suppressions_out->write_text(suppressions_for(json)) && is_written;
   if (options.fail && (report.findings() > 0 || hangs.have_hangs())) return failure;
   return code == success && !is_written ? not_written : code;
 }

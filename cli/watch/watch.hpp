@@ -14,7 +14,10 @@ struct WatchOptions {
   std::string report;               // the file of a process, instead of a program
   std::string ask;                  // a folder of reports, instead of a program
   std::string json_file;
-  std::string reports; // a folder for the reports of the processes
+  std::string format;           // of the findings: text, json, sarif or github; empty: as the file of --json
+  std::string suppressions_out; // a file for the lines that would leave out what was found
+  std::string color = "auto";   // auto, always or never
+  std::string reports;          // a folder for the reports of the processes
   std::vector<std::string> suppressions;
   std::string stacks = "usual";
   bool fail = false;

@@ -61,6 +61,33 @@ bool is_of_python(const std::string& path, const std::string& program) {
   return folder.size() > 1 && path.starts_with(folder + "/lib");
 }
 
+bool contains(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
+
+/// A header of the system or of a package: a function in it is not the program's, even if it is compiled into
+/// the program. The program itself may lie in /usr/src or /opt.
+bool is_header_of_a_package(const std::string& source) {
+  return starts_with_any(source, {"/usr/include/", "/usr/lib", "/usr/local/include/", "/usr/local/cuda"}) ||
+         contains(source, "/c++/") || contains(source, "/site-packages/") ||
+         contains(source, "/dist-packages/");
+}
+
+bool is_cpp_library(const std::string& path) {
+  return starts_with_any(name_of(path), {"libstdc++.", "libc++."});
+}
+
+/// Makes a pointer to a function of a lambda.
+bool is_lambda_pointer(const SourceFrame& frame) {
+  return qualified_name(frame.function).ends_with("}::_FUN");
+}
+
+/// The name is of a function of the C++ library. If its line lies in another file, code of that file was
+/// inlined into it.
+bool is_of_cpp_library(const SourceFrame& frame) {
+  const std::string_view name = qualified_name(frame.function);
+  return (name.starts_with("std::") || name.starts_with("__gnu_cxx::")) &&
+         (frame.file.empty() || is_header_of_a_package(frame.file));
+}
+
 bool is_package(const std::string& path) {
   return starts_with_any(path, {"/usr/", "/lib", "/opt/"}) ||
          path.find("/site-packages/") != std::string::npos ||
@@ -70,8 +97,14 @@ bool is_package(const std::string& path) {
 } // namespace
 
 bool is_cuda_runtime(const SourceFrame& frame) {
-  return starts_with_any(name_of(frame.library), {"libcudart", "libcuda.so"}) ||
-         starts_with_any(frame.function, {"cuda", "libcudart_static"});
+  if (starts_with_any(name_of(frame.library), {"libcudart", "libcuda.so"})) return true;
+  if (frame.function.starts_with("libcudart_static")) return true;
+  // The functions of the runtime have no lines, and no arguments in their symbols. Others that are named like
+  // them are the program's, or come from a header of the toolkit.
+  const std::string& name = frame.function;
+  const bool has_its_name = name.size() > 4 && name.starts_with("cuda") && name[4] >= 'A' && name[4] <= 'Z';
+  const bool is_in_header = starts_with_any(name_of(frame.file), {"cuda_runtime"});
+  return has_its_name && (is_in_header || (frame.file.empty() && name.find('(') == std::string::npos));
 }
 
 bool is_of_vendor(const SourceFrame& frame) {
@@ -100,7 +133,8 @@ std::string_view qualified_name(std::string_view function) {
     depth += c == ')' || c == '>' || c == '}';
     depth -= c == '(' || c == '<' || c == '{';
     if (depth == 0 && c == '(' && i > 0) {
-      function = function.substr(0, i);
+      const bool is_part_of_name = function.substr(0, i).ends_with("operator"); // of operator()
+      function = function.substr(0, is_part_of_name ? i + 2 : i);
       break;
     }
   }
@@ -115,10 +149,31 @@ std::string_view qualified_name(std::string_view function) {
 }
 
 bool is_wrapper(const SourceFrame& frame) {
-  if (is_cuda_runtime(frame) || name_of(frame.library).starts_with("libcuevent")) return true;
+  if (is_cuda_runtime(frame) || is_cpp_library(frame.library) || is_header_of_a_package(frame.file))
+    return true;
   const std::string_view name = qualified_name(frame.function);
-  return name.ends_with("}::_FUN") || // makes a pointer to a function of a lambda
-         name.starts_with("std::") || name.starts_with("cuevent::") || name.starts_with("__gnu_cxx::");
+  return is_of_cpp_library(frame) || is_lambda_pointer(frame) || name.starts_with("cuevent::") ||
+         name.starts_with("cuda::") || name_of(frame.library).starts_with("libcuevent");
+}
+
+bool is_start(const SourceFrame& frame) {
+  return frame.function == "_start" || frame.function.starts_with("__libc_start") ||
+         frame.function == "start_thread" || frame.function.starts_with("__clone") ||
+         frame.function == "clone3" || frame.function == "execute_native_thread_routine";
+}
+
+std::size_t caller_among(const std::vector<SourceFrame>& stack) {
+  const auto first = std::find_if_not(stack.begin(), stack.end(), is_wrapper);
+  const bool ends_there = first == stack.end() || is_start(*first);
+  // Neither the C++ library nor a pointer to a lambda calls the driver: what does was inlined into it. For a
+  // function of the C++ library, its own caller says more if it is in the same file.
+  const auto inlining = std::find_if(stack.begin(), first, [](const SourceFrame& frame) {
+    return is_lambda_pointer(frame) || (is_of_cpp_library(frame) && !is_cpp_library(frame.library));
+  });
+  if (inlining != first &&
+      (ends_there || is_lambda_pointer(*inlining) || first->library != inlining->library))
+    return static_cast<std::size_t>(inlining - stack.begin());
+  return ends_there ? stack.size() : static_cast<std::size_t>(first - stack.begin());
 }
 
 bool is_python(const std::string& path) {

@@ -5,6 +5,7 @@
 #include "report/symbols.hpp"
 #include "rules/finding.hpp"
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -36,13 +37,22 @@ std::string_view qualified_name(std::string_view function);
 /// library.
 bool is_wrapper(const SourceFrame& frame);
 
+/// Whether a thread or the process begins there.
+bool is_start(const SourceFrame& frame);
+
+/// The frame of a stack whose code makes the call: the innermost one that is no wrapper. Without the names of
+/// inlined functions, it may be the function of the C++ library into which the caller was inlined. The number
+/// of frames if no frame is known to make it. Frames outside of the innermost one that is no wrapper do not
+/// matter.
+std::size_t caller_among(const std::vector<SourceFrame>& stack);
+
 /// Whether the file is Python, or leads from Python to the functions of a library.
 bool is_python(const std::string& path);
 
 /// Whether a Python frame `train.py:12 in step` is code of a package, or of Python itself.
 bool is_python_package(const std::string& frame);
 
-/// `caller` is the first frame that is no wrapper, `python` are the Python frames of the stack, and
+/// `caller` is the frame that caller_among() has chosen, `python` are the Python frames of the stack, and
 /// `program` is the file that the process runs.
 Owner owner_of(const std::optional<SourceFrame>& caller, const std::vector<std::string>& python,
                const std::string& program);

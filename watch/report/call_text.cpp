@@ -7,6 +7,7 @@
 #include <cuevent/error.hpp>
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 
 namespace watch {
@@ -16,28 +17,24 @@ namespace {
 constexpr std::size_t lines_shown = 16;
 constexpr std::size_t wrappers_shown = 3;
 
-/// Frames of the loader and of the start of a thread say nothing.
-bool is_start(const SourceFrame& frame) {
-  return frame.function == "_start" || frame.function.starts_with("__libc_start") ||
-         frame.function == "start_thread" || frame.function.starts_with("__clone") ||
-         frame.function == "clone3";
-}
-
 /// At the end of a stack, this may be the start of a thread too.
 bool is_unnamed_libc(const SourceFrame& frame) {
   return frame.function.empty() && frame.library.ends_with("/libc.so.6");
 }
 
-/// The frames between the program and the driver, the program's side first. Those without a name say nothing.
+/// The frames between the program and the driver, the program's side first.
 std::string through_text(std::vector<NamedFrame> frames) {
+  const std::size_t all = frames.size();
   std::reverse(frames.begin(), frames.end());
   std::erase_if(frames, [](const NamedFrame& frame) { return frame.text.find("+0x") != std::string::npos; });
+  if (frames.empty())
+    return "through " + std::to_string(all) + (all == 1 ? " frame" : " frames") +
+           " of libraries without names";
   std::string text;
-  for (std::size_t i = 0; i < frames.size() && i < wrappers_shown; ++i)
+  const std::size_t shown = std::min(frames.size(), wrappers_shown);
+  for (std::size_t i = 0; i < shown; ++i)
     text += (i == 0 ? "through " : ", ") + frames[i].text;
-  if (frames.size() > wrappers_shown)
-    text += " and " + std::to_string(frames.size() - wrappers_shown) + " more";
-  return frames.empty() ? "through libraries without names" : text;
+  return all > shown ? text + " and " + std::to_string(all - shown) + " more" : text;
 }
 
 } // namespace
@@ -49,16 +46,21 @@ std::string code_text(unsigned code) {
 }
 
 std::optional<SourceFrame> CallText::caller_of(const CallFile& process, const Call& call) {
-  for (const std::uint64_t address : process.stack(call.stack))
-    if (SourceFrame frame = symbols_.frame(process, address); !is_wrapper(frame))
-      return is_start(frame) ? std::nullopt : std::optional(std::move(frame));
-  return std::nullopt;
+  std::vector<SourceFrame> frames; // up to the first that is no wrapper
+  for (const std::uint64_t address : process.stack(call.stack)) {
+    for (SourceFrame& frame : symbols_.frames(process, address))
+      frames.push_back(std::move(frame));
+    if (!std::all_of(frames.begin(), frames.end(), is_wrapper)) break;
+  }
+  const std::size_t caller = caller_among(frames);
+  return caller == frames.size() ? std::nullopt : std::optional(std::move(frames[caller]));
 }
 
 std::vector<SourceFrame> CallText::stack_of(const CallFile& process, const Call& call) {
   std::vector<SourceFrame> frames;
   for (const std::uint64_t address : process.stack(call.stack))
-    frames.push_back(symbols_.frame(process, address));
+    for (SourceFrame& frame : symbols_.frames(process, address))
+      frames.push_back(std::move(frame));
   while (!frames.empty() && (is_start(frames.back()) || is_unnamed_libc(frames.back())))
     frames.pop_back();
   return frames;
@@ -72,20 +74,34 @@ std::string thread_text(const CallFile& process, unsigned thread) {
   return "thread " + std::to_string(thread) + (name.empty() ? "" : " (" + name + ")");
 }
 
+NamedFrame python_frame(const std::string& text) {
+  NamedFrame frame{text, !is_python_package(text), text};
+  const auto name = text.rfind(" in ");
+  const auto line = text.rfind(':', name);
+  if (name == std::string::npos || line == std::string::npos) return frame;
+  frame.function = text.substr(name + 4);
+  frame.file = text.substr(0, line);
+  frame.line = std::atoi(text.c_str() + line + 1);
+  return frame;
+}
+
 std::vector<NamedFrame> CallText::frames_of(const CallFile& process, const Call& call,
                                             std::uint32_t python_stack) {
   std::vector<NamedFrame> frames;
   const auto python = process.python_stack(python_stack);
-  for (const SourceFrame& frame : stack_of(process, call)) {
+  const auto stack = stack_of(process, call);
+  const std::size_t caller = caller_among(stack);
+  for (std::size_t i = 0; i < stack.size(); ++i) {
+    const SourceFrame& frame = stack[i];
     if (!python.empty() && is_python(frame.library)) break; // the Python frames say more
-    const bool wraps = is_wrapper(frame);
+    const bool wraps = is_wrapper(frame) && i != caller;
     const bool is_own = !wraps && owner_of(frame, {}, process.program()) == Owner::program;
     const bool has_name = wraps && !frame.function.empty();
     frames.push_back({shortened(has_name ? std::string(qualified_name(frame.function)) : frame.text()),
-                      is_own, frame.library + std::to_string(frame.offset)});
+                      is_own, frame.place(), frame.function, frame.file, frame.line});
   }
   for (const std::string& frame : python)
-    frames.push_back({frame, !is_python_package(frame), frame});
+    frames.push_back(python_frame(frame));
   return frames;
 }
 
@@ -133,10 +149,15 @@ std::string CallText::function_at(const CallFile& process, Handle address) {
   return symbols_.frame(process, address + 1).text(); // as if a call there had returned
 }
 
+std::optional<NamedFrame> CallText::own_frame_of(const CallFile& process, const Call& call) {
+  auto frames = frames_of(process, call, call.stack);
+  const auto own =
+      std::find_if(frames.begin(), frames.end(), [](const NamedFrame& frame) { return frame.is_own; });
+  return own == frames.end() ? std::nullopt : std::optional(std::move(*own));
+}
+
 std::string CallText::place_of(const CallFile& process, const Call& call) {
-  const auto frames = frames_of(process, call, call.stack);
-  for (const NamedFrame& frame : frames)
-    if (frame.is_own) return frame.text;
+  if (const auto own = own_frame_of(process, call)) return own->text;
   if (const auto python = process.python_stack(call.stack); !python.empty()) return python.front();
   const auto caller = caller_of(process, call);
   return caller ? caller->text() : call.name();

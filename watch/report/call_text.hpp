@@ -19,9 +19,15 @@ std::string code_text(unsigned code);
 
 struct NamedFrame {
   std::string text;
-  bool is_own = false;    // of the program, and not of a library that it uses
-  std::string place = {}; // of the call, also if the text lacks its line
+  bool is_own = false;       // of the program, and not of a library that it uses
+  std::string place = {};    // of the call, also if the text lacks its line
+  std::string function = {}; // this and the file are empty if they are unknown
+  std::string file = {};     // of the source
+  int line = 0;
 };
+
+/// Of a Python frame `train.py:12 in step`.
+NamedFrame python_frame(const std::string& text);
 
 /// The program's own frames as lines, the innermost first. What lies between them is folded, and what lies
 /// outside of them left out. If none is the program's own, all frames are shown.
@@ -42,7 +48,10 @@ public:
   /// All frames except the frames of the interpreter. The stack `python_stack` has the Python frames.
   std::vector<NamedFrame> frames_of(const CallFile& process, const Call& call, std::uint32_t python_stack);
 
-  /// The innermost frame of the program, or of any code if there is none.
+  /// The innermost frame of the program. Nothing if there is none.
+  std::optional<NamedFrame> own_frame_of(const CallFile& process, const Call& call);
+
+  /// The same as a text. If there is none, a frame of any code.
   std::string place_of(const CallFile& process, const Call& call);
 
   /// "put_back (pool.cpp:7)", of the function that begins at this address.

@@ -3,8 +3,11 @@
 
 #include "report/call_owner.hpp"
 #include "report/folder.hpp"
+#include "report/readable_name.hpp"
+#include "rules/nearest_name.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <fnmatch.h>
 #include <sstream>
 #include <stdexcept>
@@ -28,7 +31,43 @@ std::string text_of(const std::string& path) {
   return text;
 }
 
+/// "train.cpp:12"
+std::string line_text(const std::string& file, int line) {
+  return file.substr(file.rfind('/') + 1) + ':' + std::to_string(line);
+}
+
+/// A pattern that matches this text only.
+std::string pattern_of(const std::string& text) {
+  std::string pattern;
+  for (const char c : text) {
+    if (std::strchr("*?[\\", c) != nullptr) pattern += '\\';
+    pattern += c;
+  }
+  return pattern;
+}
+
 } // namespace
+
+std::string suppression_of(Rule rule, const std::optional<NamedFrame>& own,
+                           const std::vector<SourceFrame>& stack) {
+  std::string line = page_of(rule).name;
+  if (own && !own->function.empty()) {
+    const std::string file = own->file.substr(own->file.rfind('/') + 1);
+    const bool is_python = own->text == own->place;
+    // Nearly every stack has these functions. The lines of others change.
+    const bool is_everywhere = own->function == "main" || own->function == "<module>";
+    if (is_python && is_everywhere)
+      return line + " *" + pattern_of(line_text(file, own->line) + " in " + own->function);
+    if (is_python) return line + " *" + pattern_of(file) + ":* in " + pattern_of(own->function);
+    if (is_everywhere && !file.empty()) return line + ' ' + pattern_of(line_text(file, own->line));
+    const std::string shown = in_one_line(without_anonymous_namespaces(own->function));
+    return line + ' ' + pattern_of(std::string(qualified_name(shown)));
+  }
+  for (const SourceFrame& frame : stack)
+    if (const auto file = frame.library.rfind('/'); file != std::string::npos && !is_wrapper(frame))
+      return line + " */" + pattern_of(in_one_line(frame.library.substr(file + 1)));
+  return line;
+}
 
 void Suppressions::read(const std::string& path) {
   std::istringstream text(text_of(path));
@@ -43,24 +82,30 @@ void Suppressions::read(const std::string& path) {
     pattern.erase(pattern.find_last_not_of(" \t\r") + 1);
     if (rule != "*" && page_named(rule) == nullptr) {
       std::string wrong = path;
-      wrong.append(":")
-          .append(std::to_string(number))
-          .append(": there is no rule ")
-          .append(rule.substr(0, 40));
+      wrong.append(":").append(std::to_string(number)).append(": there is no rule ");
+      wrong.append(rule.substr(0, 40)).append(suggestion(rule, rule_names()));
       throw std::runtime_error(wrong.append(". `cuevent watch --explain all` lists the rules"));
     }
     lines_.emplace_back(rule, pattern);
   }
 }
 
-bool Suppressions::drop(const Finding& finding, const std::vector<SourceFrame>& stack) const {
+bool Suppressions::drop(const Finding& finding, const std::vector<SourceFrame>& stack,
+                        const std::vector<std::string>& python) const {
   const std::string name = page_of(finding.rule).name;
   for (const auto& [rule, pattern] : lines_) {
     if (rule != "*" && rule != name) continue;
     if (pattern.empty()) return true;
-    for (const SourceFrame& frame : stack)
-      for (const std::string& text : {frame.function, frame.file, frame.library})
-        if (fnmatch(pattern.c_str(), text.c_str(), 0) == 0) return true;
+    const auto matches = [&, &wanted = pattern](const std::string& text) {
+      return fnmatch(wanted.c_str(), text.c_str(), 0) == 0;
+    };
+    for (const SourceFrame& frame : stack) {
+      const std::string shown = without_anonymous_namespaces(frame.function);
+      if (matches(frame.function) || matches(shown) || matches(std::string(qualified_name(shown))) ||
+          matches(frame.file) || matches(line_text(frame.file, frame.line)) || matches(frame.library))
+        return true;
+    }
+    if (std::any_of(python.begin(), python.end(), matches)) return true;
   }
   return false;
 }
@@ -100,7 +145,7 @@ Kept Filter::judge(const CallFile& process, const Finding& finding) const {
   const auto stack = texts_.stack_of(process, finding.call);
   const bool is_late = finding.rule == Rule::use_after_context && finding.call.verb() == Verb::event_destroy;
   if (is_late && finding.call.returned && is_at_exit(stack)) return Kept::no;
-  if (suppressions_.drop(finding, stack)) return Kept::no;
+  if (suppressions_.drop(finding, stack, process.python_stack(finding.call.stack))) return Kept::no;
   if (is_of_vendor(process, finding)) return Kept::as_vendors;
   return is_of_the_program(process, finding) ? Kept::yes : Kept::no;
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "report/finding_text.hpp"
 
+#include "report/filter.hpp"
+
 namespace watch {
 
 nlohmann::ordered_json json_of(CallText& texts, const CallFile& process, const Call& call) {
@@ -18,6 +20,7 @@ nlohmann::ordered_json json_of(CallText& texts, const CallFile& process, const C
       line["file"] = frame.file;
       line["line"] = frame.line;
     }
+    if (frame.is_inlined) line["inlined"] = true;
     stack.push_back(std::move(line));
   }
   if (const auto python = process.python_stack(call.stack); !python.empty()) json["python"] = python;
@@ -36,8 +39,14 @@ nlohmann::ordered_json json_of(CallText& texts, const CallFile& process, const F
     earlier.push_back(json_of(texts, process, call));
     earlier.back()["what"] = what;
   }
-  json["driver"] = page.driver;
-  json["fix"] = fix_for(process, finding.rule);
+  const Explanation explanation = explanation_of(process, finding);
+  const auto own = texts.own_frame_of(process, finding.call);
+  json["source"] = nullptr;
+  if (own && !own->file.empty())
+    json["source"] = {{"file", own->file}, {"line", own->line}, {"function", own->function}};
+  json["suppression"] = suppression_of(finding.rule, own, texts.stack_of(process, finding.call));
+  json["driver"] = explanation.driver;
+  json["fix"] = explanation.fix;
   return json;
 }
 

@@ -19,26 +19,39 @@ std::string indented(const std::vector<std::string>& lines) {
 
 } // namespace
 
-std::string fix_for(const CallFile& process, Rule rule) {
-  const RulePage& page = page_of(rule);
-  return page.torch != nullptr && process.has_loaded("libtorch") ? page.torch : page.fix;
+Explanation explanation_of(const CallFile& process, const Finding& finding) {
+  return explanation_of(finding, process.has_loaded("libtorch") ? Words::torch : Words::driver);
 }
 
-std::string text_of(CallText& texts, const CallFile& process, const Finding& finding, Advice advice) {
+std::string text_of(CallText& texts, const CallFile& process, const Finding& finding, Advice advice,
+                    const Terminal* terminal) {
   const RulePage& page = page_of(finding.rule);
   const Call& call = finding.call;
-  const auto frames = texts.frames_of(process, call, call.stack);
+  const auto frames_of = [&](const Call& of) {
+    auto all = texts.frames_of(process, of, of.stack);
+    if (terminal != nullptr) terminal->show_paths(all);
+    return all;
+  };
+  // Below the program's innermost frame, which is the first line.
+  const auto with_source = [&](const std::vector<NamedFrame>& all, std::vector<std::string> lines) {
+    const auto source = terminal != nullptr ? terminal->source_line(process, all) : std::nullopt;
+    if (source && !lines.empty()) lines.insert(lines.begin() + 1, *source);
+    return indented(lines);
+  };
+  const auto frames = frames_of(call);
   std::string text = std::string("cuevent watch: ") + page.name + ": " + finding.sentence + "\n  in " +
                      call.name() + ", " + thread_text(process, call.thread) + " of process " +
-                     std::to_string(process.process()) + result_text(call) + '\n' + indented(folded(frames));
+                     std::to_string(process.process()) + result_text(call) + '\n' +
+                     with_source(frames, folded(frames));
   for (const auto& [what, before] : finding.earlier) {
     text += "  " + what + ": " + before.name();
     if (before.thread != call.thread) text += ", " + thread_text(process, before.thread);
-    text += result_text(before) + '\n' +
-            indented(folded_below(frames, texts.frames_of(process, before, before.stack)));
+    const auto others = frames_of(before);
+    text += result_text(before) + '\n' + with_source(others, folded_below(frames, others));
   }
   if (advice == Advice::without) return text;
-  return text + "  the driver: " + page.driver + "\n  to fix it: " + fix_for(process, finding.rule) + '\n';
+  const Explanation explanation = explanation_of(process, finding);
+  return text + "  the driver: " + explanation.driver + "\n  to fix it: " + explanation.fix + '\n';
 }
 
 } // namespace watch

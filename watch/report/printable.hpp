@@ -10,4 +10,7 @@ namespace watch {
 /// of threads, files and functions. Line breaks stay.
 void print_text(const std::string& text);
 
+/// From here on, with colours.
+void print_with_colours();
+
 } // namespace watch

@@ -26,6 +26,23 @@ std::string without_template_arguments(const std::string& name) {
   return text;
 }
 
+/// The compiler splits and copies functions: "step.constprop.0" and "step.part.0.cold" are parts of "step".
+std::string_view without_clones(std::string_view symbol) {
+  constexpr std::string_view kinds[] = {"cold",       "constprop", "isra", "llvm",
+                                        "localalias", "lto_priv",  "part", "warm"};
+  for (;;) {
+    std::string_view rest = symbol;
+    const auto number = rest.rfind('.') + 1; // 0: there is none
+    if (number != 0 && number < rest.size() && rest.find_first_not_of("0123456789", number) == rest.npos)
+      rest = rest.substr(0, number - 1);
+    const auto kind = rest.rfind('.');
+    if (kind == rest.npos || kind == 0) return symbol;
+    if (std::find(std::begin(kinds), std::end(kinds), rest.substr(kind + 1)) == std::end(kinds))
+      return symbol;
+    symbol = rest.substr(0, kind);
+  }
+}
+
 } // namespace
 
 std::string in_one_line(std::string name) {
@@ -33,25 +50,34 @@ std::string in_one_line(std::string name) {
   return name;
 }
 
-std::string readable_name(const std::string& symbol) {
-  if (!symbol.starts_with("_Z")) return shortened(symbol); // "i" is not the type int
+std::string function_name(const std::string& symbol) {
+  const std::string original(without_clones(symbol));
+  if (!original.starts_with("_Z")) return original; // "i" is not the type int
   int status = 0;
-  char* const text = abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status);
-  std::string name = status == 0 && text != nullptr ? text : symbol;
+  char* const text = abi::__cxa_demangle(original.c_str(), nullptr, nullptr, &status);
+  std::string name = status == 0 && text != nullptr ? text : original;
   std::free(text);
-  return shortened(std::move(name));
+  return name;
 }
 
-std::string shortened(std::string name) {
-  name = in_one_line(std::move(name));
+std::string readable_name(const std::string& symbol) { return shortened(function_name(symbol)); }
+
+std::string without_anonymous_namespaces(std::string name) {
   constexpr std::string_view anonymous = "(anonymous namespace)::";
   for (auto at = name.find(anonymous); at != std::string::npos; at = name.find(anonymous))
     name.erase(at, anonymous.size());
+  return name;
+}
+
+std::string shortened(std::string name) {
+  name = without_anonymous_namespaces(in_one_line(std::move(name)));
   if (name.size() > longest_shown) name = without_template_arguments(name);
   if (name.size() <= longest_shown) return name;
-  const auto place = name.ends_with(')') ? name.rfind(" (") : std::string::npos;
-  const std::string end = place == std::string::npos ? std::string() : name.substr(place);
-  return name.replace(longest_shown - 3, std::string::npos, "...") + end;
+  const auto place = name.ends_with(')') ? std::min(name.rfind(" ("), name.size()) : name.size();
+  const std::string end = name.substr(place);
+  name.resize(place);
+  if (name.size() > longest_shown) name.replace(longest_shown - 3, std::string::npos, "...");
+  return name + end;
 }
 
 } // namespace watch

@@ -23,7 +23,7 @@ std::string WatchReport::key_of(const CallFile& process, const Finding& finding)
   for (const std::string& frame : process.python_stack(finding.call.stack))
     key += '\n' + frame;
   for (const SourceFrame& frame : texts_.stack_of(process, finding.call))
-    key += '\n' + frame.library + std::to_string(frame.offset);
+    key += '\n' + frame.place();
   return key;
 }
 
@@ -50,16 +50,24 @@ void WatchReport::add(const CallFile& process, const Finding& finding) {
   const auto [place, is_new] = by_stack_.try_emplace(key, entries_.size());
   known_[quick_key] = static_cast<long>(place->second);
   if (!is_new) return add_to(entries_[place->second], finding);
-  if (entries_.size() < printed_limit)
-    print_text(text_of(texts_, process, finding,
-                       told_.insert(finding.rule).second ? Advice::with : Advice::without));
-  if (entries_.size() == printed_limit)
+  if (print_ == Print::text && entries_.size() < printed_limit) {
+    const bool is_told = !told_.emplace(finding.rule, explanation_of(process, finding).fix).second;
+    print_text(text_of(texts_, process, finding, is_told ? Advice::without : Advice::with, terminal_));
+  }
+  if (print_ == Print::text && entries_.size() == printed_limit)
     print_text("cuevent watch: " + std::to_string(printed_limit) +
                " findings were printed. More are only counted, and listed by --json\n");
 
-  entries_.push_back(
-      {page.name, texts_.place_of(process, finding.call), 0, json_of(texts_, process, finding), {}});
+  entries_.push_back({page.name, where_of(process, finding.call), 0, json_of(texts_, process, finding), {}});
   add_to(entries_.back(), finding);
+}
+
+std::string WatchReport::where_of(const CallFile& process, const Call& call) {
+  auto own = texts_.own_frame_of(process, call);
+  if (terminal_ == nullptr || !own) return texts_.place_of(process, call);
+  std::vector<NamedFrame> frames{std::move(*own)};
+  terminal_->show_paths(frames);
+  return frames.front().text;
 }
 
 void WatchReport::add_to(Entry& entry, const Finding& finding) {
@@ -72,7 +80,7 @@ void WatchReport::add_to(Entry& entry, const Finding& finding) {
 }
 
 void WatchReport::print_summary() const {
-  if (entries_.empty()) return;
+  if (entries_.empty() || print_ == Print::nothing) return;
   std::fprintf(stderr, "cuevent watch:\n     count  %-26s where\n", "rule");
   std::map<std::string, std::pair<std::size_t, unsigned long>> more; // places and calls of a rule
   for (std::size_t i = 0; i < entries_.size(); ++i) {

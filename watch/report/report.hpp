@@ -4,6 +4,7 @@
 
 #include "report/filter.hpp"
 #include "report/printable.hpp"
+#include "report/terminal.hpp"
 
 #include <map>
 #include <nlohmann/json.hpp>
@@ -20,11 +21,14 @@ enum class OfVendor { counted, reported };
 
 class WatchReport {
 public:
-  WatchReport(const Suppressions& suppressions, CallText& texts, OfVendor of_vendor)
-      : filter_(suppressions, texts), texts_(texts), of_vendor_(of_vendor) {}
+  /// How findings are printed to standard error: `terminal` is null if it is none.
+  enum class Print { nothing, text };
+  WatchReport(const Suppressions& suppressions, CallText& texts, OfVendor of_vendor,
+              Print print = Print::text, const Terminal* terminal = nullptr)
+      : filter_(suppressions, texts), texts_(texts), of_vendor_(of_vendor), print_(print),
+        terminal_(terminal) {}
 
-  /// Prints the finding to standard error, unless there was one of this rule with this stack before, or if
-  /// many were printed.
+  /// Prints the finding, unless there was one of this rule with this stack before, or if many were printed.
   void add(const CallFile& process, const Finding& finding);
 
   std::size_t findings() const { return entries_.size(); }
@@ -51,13 +55,16 @@ private:
   static void add_to(Entry& entry, const Finding& finding);
 
   std::string key_of(const CallFile& process, const Finding& finding);
+  std::string where_of(const CallFile& process, const Call& call);
 
   const Filter filter_;
   CallText& texts_;
   const OfVendor of_vendor_;
+  const Print print_;
+  const Terminal* const terminal_;
   std::set<std::string> vendors_; // keys of what is counted
   std::vector<Entry> entries_;
-  std::set<Rule> told_;                         // rules whose advice was printed
+  std::set<std::pair<Rule, std::string>> told_; // what was printed: the fix of a rule
   std::map<std::string, std::size_t> by_stack_; // into entries_
   std::map<std::tuple<const CallFile*, Rule, unsigned, unsigned, unsigned>, long> known_; // -1: dropped
 };

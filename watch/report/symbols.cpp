@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: MIT
 #include "report/symbols.hpp"
 
+#include "report/readable_name.hpp"
+
 #include <cstdio>
 #include <cstdlib>
-#include <cxxabi.h>
 #include <map>
 #include <unordered_map>
 #include <utility>
 #ifdef CUEVENT_HAS_LIBDW
+#include "report/source_frames.hpp"
+
 #include <elfutils/libdwfl.h>
 #endif
 
@@ -18,20 +21,21 @@ namespace {
 std::string file_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 #ifdef CUEVENT_HAS_LIBDW
-std::string demangled(const char* name) {
-  int status = 0;
-  char* const text = abi::__cxa_demangle(name, nullptr, nullptr, &status);
-  std::string result = status == 0 && text != nullptr ? text : name;
-  std::free(text);
-  return result;
-}
-
 /// libdw would look for the debug file of a module next to the path that another user has named, in a folder
 /// that may be theirs.
 int find_no_file(Dwfl_Module*, void**, const char*, Dwarf_Addr, const char*, const char*, GElf_Word, char**) {
   return -1;
 }
 #endif
+
+SourceFrame unnamed_frame(const CallFile& process, std::uint64_t return_address) {
+  const std::uint64_t address = return_address - 1; // inside the call instruction
+  const auto [library, base] = process.module_at(address);
+  SourceFrame frame;
+  frame.library = library;
+  frame.offset = address - base;
+  return frame;
+}
 
 } // namespace
 
@@ -45,6 +49,11 @@ std::string SourceFrame::text() const {
   return file_name(library) + text;
 }
 
+std::string SourceFrame::place() const {
+  if (file.empty()) return library + '+' + std::to_string(offset);
+  return file + ':' + std::to_string(line) + ':' + std::to_string(column);
+}
+
 #ifdef CUEVENT_HAS_LIBDW
 
 /// Each file is read once, as if it were mapped at a place of its own.
@@ -52,7 +61,8 @@ struct Symbols::Debug {
   struct File {
     Dwfl* dwfl = nullptr;
     Dwfl_Module* module = nullptr;
-    std::unordered_map<std::uint64_t, SourceFrame> frames; // by offset: libdw searches all symbols for each
+    std::unordered_map<std::uint64_t, std::vector<SourceFrame>>
+        frames; // by offset: libdw searches all symbols
   };
   std::map<std::pair<std::string, bool>, File> files; // by path, and whether another user has named it
 
@@ -86,24 +96,17 @@ struct Symbols::Debug {
 
 Symbols::Symbols() : debug_(std::make_unique<Debug>()) {}
 
-SourceFrame Symbols::frame(const CallFile& process, std::uint64_t return_address) {
-  SourceFrame frame;
-  const std::uint64_t address = return_address - 1; // inside the call instruction
-  const auto [library, base] = process.module_at(address);
-  frame.library = library;
-  frame.offset = address - base;
-  if (library.empty()) return frame;
-  Debug::File& file = debug_->file(process, library);
-  if (file.module == nullptr) return frame;
-  const auto [known, is_new] = file.frames.try_emplace(frame.offset, frame);
-  SourceFrame& named = known->second;
+std::vector<SourceFrame> Symbols::frames(const CallFile& process, std::uint64_t return_address) {
+  SourceFrame frame = unnamed_frame(process, return_address);
+  if (frame.library.empty()) return {frame};
+  Debug::File& file = debug_->file(process, frame.library);
+  if (file.module == nullptr) return {frame};
+  const auto [known, is_new] = file.frames.try_emplace(frame.offset);
+  std::vector<SourceFrame>& named = known->second;
   if (!is_new) return named;
   if (const char* const name = dwfl_module_addrname(file.module, frame.offset))
-    named.function = demangled(name);
-  if (Dwfl_Line* const line = dwfl_module_getsrc(file.module, frame.offset))
-    if (const char* const source = dwfl_lineinfo(line, nullptr, &named.line, nullptr, nullptr, nullptr))
-      named.file = source;
-  return named;
+    frame.function = function_name(name);
+  return named = source_frames(file.module, std::move(frame));
 }
 
 #else
@@ -111,12 +114,8 @@ SourceFrame Symbols::frame(const CallFile& process, std::uint64_t return_address
 struct Symbols::Debug {};
 Symbols::Symbols() = default;
 
-SourceFrame Symbols::frame(const CallFile& process, std::uint64_t return_address) {
-  SourceFrame frame;
-  const auto [library, base] = process.module_at(return_address - 1);
-  frame.library = library;
-  frame.offset = return_address - 1 - base;
-  return frame;
+std::vector<SourceFrame> Symbols::frames(const CallFile& process, std::uint64_t return_address) {
+  return {unnamed_frame(process, return_address)};
 }
 
 #endif

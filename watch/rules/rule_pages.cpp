@@ -271,4 +271,11 @@ const RulePage* page_named(const std::string& name) {
   return found == pages.end() ? nullptr : &*found;
 }
 
+std::vector<std::string> rule_names() {
+  std::vector<std::string> names;
+  for (const RulePage& page : rule_pages())
+    names.emplace_back(page.name);
+  return names;
+}
+
 } // namespace watch

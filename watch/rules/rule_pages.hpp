@@ -63,6 +63,11 @@ const RulePage& page_of(Rule rule);
 /// Null if no rule has this name.
 const RulePage* page_named(const std::string& name);
 
+std::vector<std::string> rule_names();
+
+/// What is right, and costs more than it needs to; the others are mistakes.
+constexpr bool is_waste(Rule rule) { return rule >= Rule::timed_never_read && rule <= Rule::leaked; }
+
 /// All pages, in the order of the rules.
 const std::vector<RulePage>& rule_pages();
 

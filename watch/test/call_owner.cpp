@@ -88,6 +88,64 @@ TEST_CASE("what leads from the program to the driver is no part of the program",
     CHECK_FALSE(watch::is_wrapper(frame(program, function)));
 }
 
+TEST_CASE("a function of the program is no wrapper, whatever its name or what was inlined into it",
+          "[watch][owner]") {
+  const auto lies_in = [](const char* function, const char* file) {
+    SourceFrame made = frame(program, function);
+    made.file = file;
+    return made;
+  };
+  CHECK_FALSE(
+      watch::is_wrapper(lies_in("std::_Function_handler<void ()>::_M_invoke()", "/home/a/train.cpp")));
+  CHECK_FALSE(watch::is_wrapper(lies_in("cudaCheck", "/home/a/check.c")));
+  CHECK_FALSE(watch::is_wrapper(lies_in("step()", "/usr/src/app/train.cpp")));
+  for (const char* function : {"cudaCheck(int)", "cuda_step", "cudart"})
+    CHECK_FALSE(watch::is_wrapper(frame(program, function)));
+  for (const char* header : {"/usr/include/c++/12/bits/invoke.h", "/home/a/conda/include/c++/13/thread",
+                             "/x/site-packages/torch/include/c10/cuda/CUDAEvent.h"})
+    CHECK(watch::is_wrapper(lies_in("operator()", header)));
+  CHECK(watch::is_wrapper(lies_in("cudaMalloc<float>(float**, unsigned long)", "/opt/cuda/cuda_runtime.h")));
+}
+
+TEST_CASE("the caller is the innermost frame that is the program's", "[watch][owner]") {
+  const SourceFrame runtime = frame("/x/libcudart.so.13", "cudaEventCreate"), own = frame(program, "step()"),
+                    machinery = frame(program, "std::thread::_State_impl<main::{lambda()#1}>::_M_run()"),
+                    pointer = frame(program, "main::{lambda(void*)#1}::_FUN(void*)"),
+                    cpp = frame("/usr/lib/libstdc++.so.6", "std::thread::join()"),
+                    other = frame("/usr/lib/libpool.so", "run_task"), start = frame("", "start_thread");
+  const struct {
+    std::vector<SourceFrame> stack;
+    std::size_t caller;
+  } cases[] = {
+      {{runtime, own, machinery, start}, 1},
+      {{runtime, machinery, cpp, start}, 1}, // the lambda was inlined into it
+      {{runtime, machinery, cpp}, 1},
+      {{runtime, machinery, other}, 1},
+      {{runtime, machinery, own}, 2}, // its own caller says more
+      {{runtime, pointer, own}, 1},
+      {{runtime, pointer, start}, 1},
+      {{runtime, other, own}, 1},
+      {{runtime, cpp, start}, 3}, // nobody
+      {{start}, 1},
+      {{}, 0},
+  };
+  for (const auto& [stack, caller] : cases)
+    CHECK(watch::caller_among(stack) == caller);
+}
+
+TEST_CASE("the name of a function has neither its result nor its arguments", "[watch][owner]") {
+  const struct {
+    const char *function, *name;
+  } cases[] = {{"step", "step"},
+               {"step(std::vector<int, std::allocator<int> >&)", "step"},
+               {"std::vector<int> load<int>(int)", "load<int>"},
+               {"Destroy::operator()(CUevent_st*) const", "Destroy::operator()"},
+               {"main::{lambda()#1}::operator()() const", "main::{lambda()#1}::operator()"},
+               {"main::{lambda}::operator()", "main::{lambda}::operator()"}};
+  for (const auto& [function, name] : cases)
+    CHECK(watch::qualified_name(function) == name);
+}
+
 TEST_CASE("calls without frames have no owner", "[watch][owner]") {
   CHECK(watch::owner_of(std::nullopt, {}, program) == Owner::unknown);
   CHECK(watch::owner_of(frame(""), {}, program) == Owner::unknown); // generated code

@@ -19,7 +19,9 @@ TEST_CASE("the program's own frames come first, and others are folded", "[watch]
       {{own, main}, {own.text, main.text}},
       {{a, b, own, main}, {own.text, "through b (libb.so), a (liba.so)", main.text}},
       {{a, b, a, b, own}, {own.text, "through b (libb.so), a (liba.so), b (libb.so) and 1 more"}},
-      {{unnamed, own}, {own.text, "through libraries without names"}},
+      {{unnamed, own}, {own.text, "through 1 frame of libraries without names"}},
+      {{unnamed, unnamed, own}, {own.text, "through 2 frames of libraries without names"}},
+      {{a, unnamed, unnamed, own}, {own.text, "through a (liba.so) and 2 more"}},
       {{own, a, main}, {own.text, main.text}},
       {{own, a, b, unnamed, main, b, a}, {own.text, "... 3 frames of libraries", main.text}},
       {{a, unnamed}, {a.text, unnamed.text}},
@@ -48,6 +50,33 @@ TEST_CASE("frames that two stacks share are shown once", "[watch][text]") {
   };
   for (const auto& [frames, lines] : cases)
     CHECK(watch::folded_below({query, step, main}, frames) == lines);
+}
+
+TEST_CASE("a symbol has the name of its function in the source", "[watch][text]") {
+  const struct {
+    const char *symbol, *name;
+  } cases[] = {
+      {"f", "f"}, // not float
+      {"a", "a"},
+      {"_Z4stepv", "step()"},
+      {"step.constprop.0", "step"},
+      {"step.part.0.cold", "step"},
+      {"_ZL4stepi.isra.0", "step(int)"},
+      {"step.llvm.1234567", "step"},
+      {"main.step", "main.step"}, // of Go
+      {"step.7", "step.7"},
+      {".cold", ".cold"},
+      {"_Zstep", "_Zstep"},
+  };
+  for (const auto& [symbol, name] : cases)
+    CHECK(watch::function_name(symbol) == name);
+}
+
+TEST_CASE("a long name keeps its line, once", "[watch][text]") {
+  const std::string lambda = "step(" + std::string(90, 'x') + ")::{lambda(int)#1}::operator()(int) const";
+  CHECK(watch::shortened(lambda + " (a.cpp:5)") == lambda.substr(0, 97) + "... (a.cpp:5)");
+  const std::string fits = std::string(99, 'x');
+  CHECK(watch::shortened(fits + " (a.cpp:5)") == fits + " (a.cpp:5)");
 }
 
 TEST_CASE("a name cannot begin a line of its own", "[watch][text]") {

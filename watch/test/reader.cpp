@@ -267,7 +267,7 @@ TEST_CASE("for a process of another user, no debug file is read next to the path
     std::strcpy(region.path_text + 1, (folder / "sh").c_str());
     const Opened opened(planted);
     watch::Symbols symbols;
-    CHECK(symbols.frame(written.file(), 0x1000'5000).library == folder / "sh");
+    CHECK(symbols.frames(written.file(), 0x1000'5000).front().library == folder / "sh");
     // Without libdw, no file of this process is opened either.
     CHECK_FALSE((opened.any() && written.file().is_of_another_user()));
   }

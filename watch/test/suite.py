@@ -4,6 +4,8 @@ import json
 import subprocess
 import typing
 
+import schema
+
 
 class Program(typing.NamedTuple):
     name: str
@@ -22,4 +24,7 @@ def watch(cuevent, written, options, program, environment):
     """The finished command, and the answer that it has written to a file, or None."""
     given = subprocess.run([cuevent, "watch", "--json", written, *options, "--", *program],
                            capture_output=True, text=True, env=environment, timeout=90, check=False)
-    return given, json.loads(written.read_text()) if written.exists() else None
+    answer = json.loads(written.read_text()) if written.exists() else None
+    if answer is not None:
+        schema.check(answer)
+    return given, answer

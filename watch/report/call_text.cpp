@@ -146,7 +146,7 @@ std::vector<std::string> folded_below(const std::vector<NamedFrame>& above,
 }
 
 std::string CallText::function_at(const CallFile& process, Handle address) {
-  return symbols_.frame(process, address + 1).text(); // as if a call there had returned
+  return symbols_.frames(process, address + 1).back().text(); // as if a call there had returned
 }
 
 std::optional<NamedFrame> CallText::own_frame_of(const CallFile& process, const Call& call) {

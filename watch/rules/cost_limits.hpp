@@ -17,9 +17,9 @@ constexpr std::chrono::milliseconds long_wait{50}; // of all calls of a place
 constexpr std::chrono::microseconds shortest_wait{10}; // a call that has nothing to wait for takes less
 
 /// A stack and its function. Calls without a stack have one place for each function.
-using Place = std::pair<std::uint32_t, std::uint16_t>;
+using CostPlace = std::pair<std::uint32_t, std::uint16_t>;
 
-inline Place place_of(const Call& call) { return {call.stack, call.entry}; }
+inline CostPlace place_of(const Call& call) { return {call.stack, call.entry}; }
 
 /// Whether it matters that the calls of a place have waited that long in all.
 inline bool matters(unsigned long count, std::chrono::nanoseconds waited) {

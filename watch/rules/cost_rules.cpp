@@ -84,7 +84,7 @@ private:
     std::chrono::nanoseconds waited{};
     std::optional<Call> other; // what the calls wait for
   };
-  using Places = std::map<Place, Repeated>;
+  using Places = std::map<CostPlace, Repeated>;
 
   static Repeated& repeated(Places& places, const Call& call) {
     Repeated& place = places[place_of(call)];
@@ -189,7 +189,7 @@ private:
   std::unordered_map<Handle, Call> since_legacy_; // by context: a blocking stream with newer work
   std::unordered_set<std::uint32_t> submitting_;  // threads with work since their last wait
   std::unordered_map<std::uint64_t, unsigned long> late_queries_of_; // since an event is complete, by number
-  std::map<Place, Creation> creations_;
+  std::map<CostPlace, Creation> creations_;
   Places blocking_, late_queries_, legacy_, own_waits_;
 };
 

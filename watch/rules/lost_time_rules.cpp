@@ -38,7 +38,7 @@ private:
     unsigned long alive = 0, most_alive = 0, ended = 0;
     std::chrono::nanoseconds time{}; // in both calls
   };
-  using Places = std::map<Place, Lost>;
+  using Places = std::map<CostPlace, Lost>;
 
   static Lost& lost(Places& places, const Call& call, std::chrono::nanoseconds time) {
     Lost& place = places[place_of(call)];
@@ -125,8 +125,8 @@ private:
   const Report report_;
   std::unordered_map<std::uint32_t, Call> copies_; // by thread: the last call, if it copied pageable memory
   Places pageable_, serial_;
-  std::map<Place, Allocations> allocations_;
-  std::unordered_map<std::uint64_t, Place> place_of_memory_;
+  std::map<CostPlace, Allocations> allocations_;
+  std::unordered_map<std::uint64_t, CostPlace> place_of_memory_;
   std::unordered_map<std::uint32_t, Call> last_run_; // by thread: the last function that has run
 };
 

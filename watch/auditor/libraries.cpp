@@ -68,6 +68,7 @@ void add_library(const link_map& map) {
   find(added.jitter.primary_state, map, "cuDevicePrimaryCtxGetState");
   find(added.parameters.of_function, map, "cuFuncGetParamInfo");
   find(added.parameters.of_kernel, map, "cuKernelGetParamInfo");
+  find(added.pointer_attributes, map, "cuPointerGetAttributes");
   find(added.find, map, "cuGetProcAddress_v2");
   if (added.current_context != nullptr && added.stream_context != nullptr && added.is_capturing != nullptr)
     added.map = &map;

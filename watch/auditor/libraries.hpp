@@ -55,6 +55,7 @@ struct Library {
     CUresult (*of_function)(CUfunction, std::size_t, std::size_t*, std::size_t*) = nullptr;
     CUresult (*of_kernel)(CUfunction, std::size_t, std::size_t*, std::size_t*) = nullptr; // takes a CUkernel
   } parameters;
+  CUresult (*pointer_attributes)(unsigned, CUpointer_attribute*, void**, CUdeviceptr) = nullptr;
   CUresult (*find)(const char*, void**, int, cuuint64_t, CUdriverProcAddressQueryResult*) = nullptr;
 };
 

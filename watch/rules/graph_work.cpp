@@ -31,7 +31,6 @@ auto content_of(const Access& access) {
 void Used::add(const Used& other) {
   accesses.insert(accesses.end(), other.accesses.begin(), other.accesses.end());
   HostEffects::add(other);
-  reads_of_host = reads_of_host || other.reads_of_host;
 }
 
 void Used::drop_repeated() {

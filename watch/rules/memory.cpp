@@ -41,8 +41,6 @@ bool Rows::overlaps(const Rows& other) const {
   return within < low.width || within + high.width > low.pitch;
 }
 
-bool Allocation::is_of_pool() const { return entry_data[made.entry].work == Work::allocation; }
-
 void Allocation::add(const Access& access, const Order& order) {
   std::erase_if(accesses, [&](const Access& old) {
     if (order.is_known_by_host(old.point)) return true;
@@ -75,6 +73,20 @@ Allocation Memory::free(std::uint64_t begin) {
   if (found == all_.end()) return {};
   Allocation freed = std::move(found->second);
   all_.erase(found);
+  return freed;
+}
+
+Allocation Memory::free(std::uint64_t begin, std::uint64_t size) {
+  Allocation freed;
+  for (auto old = first_behind(begin); old != all_.end() && old->first < begin + size;) {
+    if (freed.size == 0)
+      freed = std::move(old->second);
+    else
+      freed.accesses.insert(freed.accesses.end(), old->second.accesses.begin(), old->second.accesses.end());
+    old = all_.erase(old);
+  }
+  freed.begin = begin;
+  freed.size = size;
   return freed;
 }
 

@@ -53,15 +53,27 @@ struct Access {
   Site site = {};
 };
 
+/// How the memory came to the program.
+enum class Origin : std::uint8_t {
+  call,     // cuMemAlloc and its like
+  pool,     // cuMemAllocAsync
+  mapped,   // cuMemMap
+  variable, // of a module
+  found,    // the driver knew it, and no watched call has made it
+};
+
 struct Allocation {
   std::uint64_t begin = 0, size = 0;
-  bool of_host = false; // the host sees it too
+  Origin origin = Origin::call;
+  bool of_host = false;    // somebody else sees it too: the host, or another process
+  bool is_managed = false; // and the driver moves it
   Handle context = 0;
   Site made;
   std::vector<Access> accesses; // that the host has not waited for, at most `accesses_kept`
 
   std::uint64_t end() const { return begin + size; }
-  bool is_of_pool() const; // cuMemAllocAsync has made it
+  /// Whether the call that frees it waits for the device.
+  bool is_waited_for() const { return origin != Origin::pool && origin != Origin::mapped; }
   /// Forgets what is ordered before everything that follows, and what the new access stands for.
   void add(const Access& access, const Order& order);
 };
@@ -71,6 +83,8 @@ public:
   Allocation& allocate(std::uint64_t begin, std::uint64_t size);
   /// Takes the allocation out that begins there. Its size is 0 if there is none.
   Allocation free(std::uint64_t begin);
+  /// Takes out all that the range holds, as one allocation with their accesses.
+  Allocation free(std::uint64_t begin, std::uint64_t size);
   Allocation* at(std::uint64_t address);
   /// Calls it with each allocation that the rows touch. Returns whether they lie in one.
   template <class See>

@@ -4,10 +4,12 @@
 
 #include "rules/freed_ranges.hpp"
 #include "rules/graph_work.hpp"
+#include "rules/unseen_memory.hpp"
 #include "rules/work_kinds.hpp"
 
 #include <functional>
 #include <unordered_map>
+#include <unordered_set>
 
 namespace watch {
 
@@ -22,12 +24,15 @@ public:
   /// What the next call of the thread frees. Its size is 0 if that is not known.
   Allocation freed_by_next_call(std::uint32_t thread);
 
-  /// Returns the frees that a stream-ordered allocation comes after.
+  /// What a record of such a part tells, also of memory that lives already. Returns the frees that a
+  /// stream-ordered allocation comes after.
   std::vector<OrderMark> allocate(const Call& call, const Part& part);
+  void note_handle(const Part& part);
   void end_context(Handle context) { memory_.end_context(context); }
 
-  /// What the call uses. Counts kernels whose parameters are not known, if a counter is given.
-  Used use_of(const Call& call, const std::vector<Part>& parts, unsigned long* unknown_kernels);
+  /// What the call uses. Counts kernels whose parameters are not known, and memory.
+  Used use_of(const Call& call, const std::vector<Part>& parts, unsigned long& unknown_kernels,
+              UnseenMemory& unseen);
 
   Allocation* at(std::uint64_t address) { return memory_.at(address); }
   /// Calls it with each allocation that the access may touch.
@@ -40,9 +45,19 @@ public:
   }
 
 private:
+  /// What a copy or a fill reads or writes. Kinds from `seen` on are of the host, too.
+  struct Side {
+    enum Kind : std::uint8_t { unknown, of_device, seen, managed_as_host, pageable } kind = unknown;
+    Named named = Named::of_device;
+    Access access = {};
+  };
+  Side side_of(const Call& call, const Part& part);
+  static void tell_host(const Call& call, const std::vector<Side>& sides, bool has_array, Used& used);
+  static void tell_host_without_stream(const std::vector<Side>& sides, bool has_array, Used& used);
   void add_words(const Call& call, const std::vector<Part>& parts, Used& used);
 
   Memory memory_;
+  std::unordered_set<std::uint64_t> seen_handles_; // of memory that somebody else sees
   FreedRanges freed_;
   std::unordered_map<std::uint32_t, std::vector<Part>> parts_; // of each thread's next call
   std::unordered_map<std::uint32_t, Allocation> dying_;        // which each thread is about to free

@@ -32,7 +32,8 @@ public:
 private:
   std::shared_ptr<Capture> capture_of(const Call& call) const;
   Used use_of(const Call& call) {
-    return memory_.use_of(call, parts_, options_.blind != nullptr ? &options_.blind->kernels : nullptr);
+    OrderBlindness& blind = options_.blind != nullptr ? *options_.blind : unread_;
+    return memory_.use_of(call, parts_, blind.kernels, blind.memory);
   }
 
   // Before the call: what it uses, and what it does to the order.
@@ -67,6 +68,7 @@ private:
   const Used* launched_ = nullptr; // by the graph that is launched, if that is known
   Allocation freed_;
   OrderEffects effects_;
+  OrderBlindness unread_; // in place of one that nobody reads
 };
 
 std::shared_ptr<Capture> OrderRules::capture_of(const Call& call) const {
@@ -97,26 +99,24 @@ void OrderRules::before(const Call& call) {
 }
 
 void OrderRules::prepare(const Call& call) {
-  HostEffects& to_host = effects_;
   switch (call.verb()) {
   case Verb::work:
     return prepare_work(call);
-  case Verb::copy: {
+  case Verb::copy:
     used_ = use_of(call);
-    to_host = used_;
-    const bool is_on_device =
-        !parts_.empty() && !used_.stores_for_host && !used_.ends_for_host && !used_.reads_of_host;
-    if (!is_on_device) to_host.ends_for_host = true; // measured: others return at once
+    static_cast<HostEffects&>(effects_) = used_;
     return;
-  }
   case Verb::graph_launch:
     return prepare_launch(call);
   case Verb::value_write:
-    to_host.stores_for_host = to_host.ends_for_host = true;
+    effects_.stores_for_host = effects_.ends_for_host = true;
     return;
   case Verb::memory_make:
     for (const Part& part : parts_)
-      memory_.allocate(call, part);
+      if (part.kind == MemoryPart::handle)
+        memory_.note_handle(part);
+      else
+        memory_.allocate(call, part);
     return;
   case Verb::memory_free:
     return prepare_free(call);
@@ -149,7 +149,7 @@ void OrderRules::prepare_launch(const Call& call) {
 void OrderRules::prepare_free(const Call& call) {
   freed_ = memory_.freed_by_next_call(call.thread);
   if (call.verb() == Verb::memory_free)
-    effects_.waits_for_device = freed_.size == 0 || !freed_.is_of_pool();
+    effects_.waits_for_device = freed_.size == 0 || freed_.is_waited_for();
   else if (options_.blind != nullptr)
     ++options_.blind->frees;
 }

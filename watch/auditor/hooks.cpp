@@ -116,6 +116,13 @@ bool wants_stack(const Thread& thread, const CallData& call) {
          (uses_memory(verb) && has_feature(memory_use));
 }
 
+/// Perhaps because its memory was freed.
+template <std::size_t Index>
+constexpr bool is_refused_for_memory(CUresult result) {
+  constexpr Work work = entry_data[Index].work;
+  return (work == Work::copy || work == Work::fill) && result == CUDA_ERROR_INVALID_VALUE;
+}
+
 /// Whether the Python frames of the thread may be wanted during the call.
 template <Verb verb>
 bool offers_frames(const CallData& call) {
@@ -346,7 +353,8 @@ private:
       (add_result(made, index, arguments), ...);
     }
     if constexpr (uses_memory(verb))
-      if (result == CUDA_SUCCESS && has_feature(memory_use)) [[unlikely]]
+      if ((result == CUDA_SUCCESS || is_refused_for_memory<Index>(result)) && has_feature(memory_use))
+          [[unlikely]]
         tell_memory({library, made}, arguments...);
     if constexpr (ends_functions) forget_parameters();
     end<verb>(*thread, Copy, made, result, address, above);

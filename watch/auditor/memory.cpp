@@ -115,7 +115,8 @@ void tell_batch(const Told& told, const CUdeviceptr* to, const CUdeviceptr* from
   // Each attribute begins with the order in which sources are read: 1 for the order of the stream.
   const bool in_order =
       attribute_count == 1 && attributes != nullptr && *static_cast<const int*>(attributes) == 1;
-  for (Size i = 0; i < count && i < copies_told; ++i) {
+  for (Size i = 0; to != nullptr && from != nullptr && sizes != nullptr && i < count && i < copies_told;
+       ++i) {
     if (in_order) tell_rows(told, MemoryPart::read, Named::by_address, from[i], sizes[i]);
     tell_rows(told, MemoryPart::written, Named::by_address, to[i], sizes[i]);
   }
@@ -207,7 +208,9 @@ void tell_host_will_know(const Told& told) {
   watch::record(record);
 }
 
-void tell_freed(const Told& told, void* memory) { tell_freed(told, address_of(memory), nullptr); }
+void tell_freed(const Told& told, void* memory) {
+  tell_freed(told, CUdeviceptr{address_of(memory)}, CUstream{nullptr});
+}
 void tell_freed(const Told& told, CUdeviceptr mapped, Size size) {
   forget_asked_addresses();
   tell(told, MemoryPart::unmapped, mapped, size);
@@ -229,7 +232,7 @@ void tell_memory(const Told& told, void** made, Size size, unsigned) {
   tell_allocated(told, MemoryPart::allocated_host, address_of(*made), size);
 }
 void tell_memory(const Told& told, void* registered, Size size, unsigned) {
-  tell_allocated(told, MemoryPart::allocated_host, address_of(registered), size);
+  tell_allocated(told, MemoryPart::allocated_host, address_of(registered), size, 1);
 }
 
 void tell_memory(const Told& told, CUmemGenericAllocationHandle* made, Size,

@@ -50,7 +50,7 @@ enum class Named : std::uint8_t { of_device, of_host, by_address };
 /// The first word of such a record, and what the others are.
 enum class MemoryPart : std::uint8_t {
   allocated = 1,     // address, size
-  allocated_host,    // the same, of memory that the host sees
+  allocated_host,    // the same, of memory that the host sees; 1 if it was the host's before
   freed,             // address, and the stream or 0
   read,              // address, width of a row, pitch << 32 | Named << 30 | rows
   written,           // the same

@@ -23,7 +23,7 @@ bool are_a_conflict(const Access& one, const Access& other) {
 
 auto content_of(const Access& access) {
   return std::tuple(access.rows.begin, access.rows.width, access.rows.pitch, access.rows.count, access.writes,
-                    access.use);
+                    access.use, access.memory);
 }
 
 } // namespace

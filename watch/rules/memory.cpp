@@ -65,7 +65,13 @@ Allocation& Memory::allocate(std::uint64_t begin, std::uint64_t size) {
   Allocation& made = all_[begin];
   made.begin = begin;
   made.size = size;
+  made.identity = ++last_;
   return made;
+}
+
+void Memory::put_back(Allocation allocation) {
+  const std::uint64_t begin = allocation.begin;
+  if (!for_each({begin, allocation.size}, [](const Allocation&) {})) all_[begin] = std::move(allocation);
 }
 
 Allocation Memory::free(std::uint64_t begin) {
@@ -76,17 +82,12 @@ Allocation Memory::free(std::uint64_t begin) {
   return freed;
 }
 
-Allocation Memory::free(std::uint64_t begin, std::uint64_t size) {
-  Allocation freed;
+std::vector<Allocation> Memory::free(std::uint64_t begin, std::uint64_t size) {
+  std::vector<Allocation> freed;
   for (auto old = first_behind(begin); old != all_.end() && old->first < begin + size;) {
-    if (freed.size == 0)
-      freed = std::move(old->second);
-    else
-      freed.accesses.insert(freed.accesses.end(), old->second.accesses.begin(), old->second.accesses.end());
+    freed.push_back(std::move(old->second));
     old = all_.erase(old);
   }
-  freed.begin = begin;
-  freed.size = size;
   return freed;
 }
 

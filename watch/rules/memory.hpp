@@ -40,10 +40,13 @@ struct Rows {
 
 /// How sure it is that the memory is used.
 enum class Use : std::uint8_t {
-  copied,  // by a copy or a memset
+  copied,  // by a copy or a memset, or made by a stream-ordered allocation
   pointer, // a parameter of a kernel
   word,    // a part of a larger parameter, perhaps stale
 };
+
+/// Of one allocation: other memory may get its address.
+using Identity = std::uint64_t;
 
 struct Access {
   Rows rows;
@@ -51,20 +54,23 @@ struct Access {
   Use use = Use::copied;
   Point point = {};
   Site site = {};
+  Identity memory = 0; // that is at the begin of the rows. 0: not known
 };
 
 /// How the memory came to the program.
 enum class Origin : std::uint8_t {
-  call,     // cuMemAlloc and its like
-  pool,     // cuMemAllocAsync
-  mapped,   // cuMemMap
-  variable, // of a module
-  found,    // the driver knew it, and no watched call has made it
+  call,       // cuMemAlloc and its like
+  pool,       // cuMemAllocAsync
+  registered, // it stays the host's
+  mapped,     // cuMemMap
+  variable,   // of a module
+  found,      // the driver knew it, and no watched call has made it
 };
 
 struct Allocation {
   std::uint64_t begin = 0, size = 0;
   Origin origin = Origin::call;
+  Identity identity = 0;
   bool of_host = false;    // somebody else sees it too: the host, or another process
   bool is_managed = false; // and the driver moves it
   Handle context = 0;
@@ -81,10 +87,12 @@ struct Allocation {
 class Memory {
 public:
   Allocation& allocate(std::uint64_t begin, std::uint64_t size);
+  /// One that was taken out is back.
+  void put_back(Allocation allocation);
   /// Takes the allocation out that begins there. Its size is 0 if there is none.
   Allocation free(std::uint64_t begin);
-  /// Takes out all that the range holds, as one allocation with their accesses.
-  Allocation free(std::uint64_t begin, std::uint64_t size);
+  /// Takes out all that the range holds.
+  std::vector<Allocation> free(std::uint64_t begin, std::uint64_t size);
   Allocation* at(std::uint64_t address);
   /// Calls it with each allocation that the rows touch. Returns whether they lie in one.
   template <class See>
@@ -103,6 +111,7 @@ private:
   std::map<std::uint64_t, Allocation>::iterator first_behind(std::uint64_t address);
 
   std::map<std::uint64_t, Allocation> all_; // by address; they do not overlap
+  Identity last_ = 0;
 };
 
 } // namespace watch

@@ -7,7 +7,8 @@ namespace watch {
 
 namespace {
 
-constexpr std::uint64_t most_polled = 64;                     // bytes of a store that the host can poll
+constexpr std::size_t ends_kept = 4096;   // beyond them, old uses after a free are not found
+constexpr std::uint64_t most_polled = 64; // bytes of a store that the host can poll
 constexpr std::uint64_t most_staged = std::uint64_t{1} << 20; // measured: bytes of a copy that did not wait
 
 /// Measured on an H200: cuMemcpyHtoD from pageable memory returned before the copy was done at 1, 4 and 16
@@ -30,40 +31,90 @@ typename Map::mapped_type taken_out(Map& map, std::uint32_t thread) {
 } // namespace
 
 void MemoryRecords::take(const Call& record,
-                         const std::function<std::optional<OrderMark>(const StreamKey&)>& mark) {
+                         const std::function<std::optional<Free>(const StreamKey&)>& free) {
   const Part part{static_cast<MemoryPart>(record.number), {record.address, record.value, record.flags}};
   if (part.kind == MemoryPart::told_host) return; // the World knows it
-  if (part.kind == MemoryPart::unmapped) {
-    Allocation& dying = dying_[record.thread] = memory_.free(part.words[0], part.words[1]);
-    dying.origin = Origin::mapped;
-    return;
+  const bool is_unmap = part.kind == MemoryPart::unmapped;
+  if (part.kind != MemoryPart::freed && !is_unmap) return parts_[record.thread].push_back(part);
+  std::vector<Allocation>& dying = dying_[record.thread];
+  dying.clear();
+  if (is_unmap)
+    dying = memory_.free(part.words[0], part.words[1]);
+  else if (Allocation freed = memory_.free(part.words[0]); freed.size != 0)
+    dying.push_back(std::move(freed));
+  const Handle stream = is_unmap ? 0 : part.words[1];
+  std::optional<Free> in_order;
+  if (stream != 0) in_order = free(key_of(stream, record.context, record.thread));
+  for (Allocation& each : dying) {
+    const bool is_known = stream == 0 ? each.origin != Origin::registered : in_order && !in_order->is_held;
+    if (!is_known) each.identity = 0; // it may be used later
+    // Another thread may get the address before the record of the call.
+    if (in_order)
+      freed_.add(each, in_order->mark);
+    else if (is_known)
+      freed_.add(each, std::nullopt);
   }
-  if (part.kind != MemoryPart::freed) return parts_[record.thread].push_back(part);
-  Allocation& dying = dying_[record.thread] = memory_.free(part.words[0]);
-  if (part.words[1] == 0 || dying.size == 0) return;
-  // Another thread may get the address before the record of the call.
-  if (auto free = mark(key_of(part.words[1], record.context, record.thread)))
-    freed_.add(dying.begin, dying.size, std::move(*free));
 }
 
 std::vector<Part> MemoryRecords::parts_of_next_call(std::uint32_t thread) {
   return taken_out(parts_, thread);
 }
 
-Allocation MemoryRecords::freed_by_next_call(std::uint32_t thread) { return taken_out(dying_, thread); }
+std::vector<Allocation> MemoryRecords::freed_by_next_call(std::uint32_t thread) {
+  return taken_out(dying_, thread);
+}
+
+void MemoryRecords::end(const Call& call, std::vector<Allocation> freed) {
+  for (const Allocation& each : freed)
+    if (each.identity != 0) ended_[each.identity] = {each.origin, each.made, Site(call)};
+  while (ended_.size() > ends_kept)
+    ended_.erase(ended_.begin());
+  if (call.verb() == Verb::memory_free) freed_last_[call.thread] = std::move(freed);
+}
+
+void MemoryRecords::keep(const Call& call) {
+  std::vector<Allocation> kept = freed_by_next_call(call.thread);
+  if (call.verb() == Verb::memory_free) kept = taken_out(freed_last_, call.thread);
+  for (Allocation& each : kept) {
+    ended_.erase(each.identity);
+    freed_.take(each.begin, each.size);
+    memory_.put_back(std::move(each));
+  }
+}
+
+const Ended* MemoryRecords::end_of(const Access& access) {
+  const auto found = ended_.find(access.memory);
+  if (found == ended_.end()) return nullptr;
+  // Memory is mapped again at the same address, so that graphs can use it.
+  const Allocation* const now = memory_.at(access.rows.begin);
+  const bool is_back =
+      now != nullptr && now->origin == Origin::mapped && found->second.origin == Origin::mapped;
+  return is_back ? nullptr : &found->second;
+}
+
+void MemoryRecords::note_made(const Call& call, const Part& part, const Point& point, const Order& order) {
+  Allocation* const made = memory_.at(part.words[0]);
+  if (made == nullptr) return;
+  made->add({{made->begin, made->size}, true, Use::copied, point, Site(call), made->identity}, order);
+}
 
 std::vector<OrderMark> MemoryRecords::allocate(const Call& call, const Part& part) {
   const std::uint64_t begin = part.words[0], size = part.words[1];
-  std::vector<OrderMark> frees;
-  if (call.has_stream()) frees = freed_.take(begin, size);
   // It may have been told before, or a part of it, which is more than the driver tells.
   const bool lives = part.kind == MemoryPart::variable || part.kind == MemoryPart::found;
-  if (lives && memory_.for_each({begin, size}, [](const Allocation&) {})) return frees;
+  if (lives && memory_.for_each({begin, size}, [](const Allocation&) {})) return {};
+  // Until another allocation of the pool gets it, the driver may know freed memory.
+  const FreedRanges::Range* const freed = freed_.holding(begin);
+  if (call.verb() != Verb::memory_make && lives && freed != nullptr && freed->origin == Origin::pool)
+    return {};
+  std::vector<OrderMark> frees = freed_.take(begin, size);
+  if (!call.has_stream()) frees.clear();
   Allocation& made = memory_.allocate(begin, size);
   made.origin = part.kind == MemoryPart::mapped     ? Origin::mapped
                 : part.kind == MemoryPart::variable ? Origin::variable
                 : part.kind == MemoryPart::found    ? Origin::found
                 : call.work() == Work::allocation   ? Origin::pool
+                : part.words[2] != 0                ? Origin::registered
                                                     : Origin::call;
   made.is_managed = part.kind == MemoryPart::allocated_managed;
   made.of_host = made.is_managed || part.kind == MemoryPart::allocated_host ||
@@ -122,11 +173,16 @@ MemoryRecords::Side MemoryRecords::side_of(const Call& call, const Part& part) {
   side.access.site = Site(call);
   side.named = static_cast<Named>(part.words[2] >> 30U & 3U);
   side.kind = side.named == Named::of_device ? Side::unknown : Side::pageable;
-  memory_.for_each(side.access.rows, [&](const Allocation& in) {
+  const bool is_known = memory_.for_each(side.access.rows, [&](const Allocation& in) {
+    if (side.access.memory == 0) side.access.memory = in.identity;
     const bool waits = in.is_managed && side.named == Named::of_host;
     const auto kind = !in.of_host ? Side::of_device : waits ? Side::managed_as_host : Side::seen;
     side.kind = side.kind == Side::unknown || side.kind == Side::pageable ? kind : std::max(side.kind, kind);
   });
+  // The host may have got the address, unless it is of a pool or the driver has refused it.
+  const FreedRanges::Range* const freed = freed_.holding(side.access.rows.begin);
+  const bool is_gone = freed != nullptr && (freed->origin == Origin::pool || !call.succeeded());
+  if (!is_known && side.named == Named::of_device && is_gone) side.access.memory = freed->memory;
   return side;
 }
 
@@ -169,7 +225,12 @@ void MemoryRecords::add_words(const Call& call, const std::vector<Part>& parts, 
         if (word != 0) words.emplace_back(word, part.kind == MemoryPart::pointers ? Use::pointer : Use::word);
   for (const auto& [word, use] : words) {
     const Allocation* const in = memory_.at(word);
-    if (in == nullptr) continue;
+    if (in == nullptr) {
+      const FreedRanges::Range* const freed = freed_.beginning_at(word);
+      if (freed != nullptr && !freed->of_host && freed->memory != 0)
+        used.accesses.push_back({{word, 1}, true, use, {}, Site(call), freed->memory});
+      continue;
+    }
     if (in->of_host) used.stores_for_host = used.ends_for_host = true;
     // The end of the memory before it, if the kernel has a pointer into that.
     const Allocation* const before = word == in->begin ? memory_.at(word - 1) : nullptr;
@@ -177,9 +238,7 @@ void MemoryRecords::add_words(const Call& call, const std::vector<Part>& parts, 
                           return other.first >= before->begin && other.first < before->end();
                         });
     if (is_end) continue;
-    Access access{{word, in->end() - word}, true, use};
-    access.site = Site(call);
-    used.accesses.push_back(access);
+    used.accesses.push_back({{word, in->end() - word}, true, use, {}, Site(call), in->identity});
   }
 }
 

@@ -49,7 +49,9 @@ private:
              std::optional<Finding>& finding);
   void check_captured(const Call& call, const std::shared_ptr<Capture>& capture);
   void check_graph(GraphWork* work);
+  void check_ends(const Call& call, const Used& used);
   void check_free(const Call& call);
+  void check_free(const Call& call, const Allocation& freed, std::optional<Finding>& finding);
   bool is_done_before_free(const Call& call, const Access& access) const;
   void report(std::optional<Finding> finding);
   Finding overlap(const Call& call, const Access& now, const Access& earlier, const Allocation& allocation);
@@ -66,7 +68,7 @@ private:
   std::vector<Part> parts_;
   Used used_;
   const Used* launched_ = nullptr; // by the graph that is launched, if that is known
-  Allocation freed_;
+  std::vector<Allocation> freed_;
   OrderEffects effects_;
   OrderBlindness unread_; // in place of one that nobody reads
 };
@@ -86,7 +88,8 @@ void OrderRules::before(const Call& call) {
   launched_ = nullptr;
   effects_ = {};
   if (!call.succeeded()) {
-    memory_.freed_by_next_call(call.thread);
+    memory_.keep(call);
+    if (!parts_.empty() && call.result == CUDA_ERROR_INVALID_VALUE) used_ = use_of(call); // that was freed?
     return;
   }
   call_ = call;
@@ -120,6 +123,10 @@ void OrderRules::prepare(const Call& call) {
     return;
   case Verb::memory_free:
     return prepare_free(call);
+  case Verb::node_add:
+    for (const Part& part : parts_)
+      if (part.kind == MemoryPart::allocated) memory_.forget_freed(part);
+    return;
   default:
     return;
   }
@@ -128,7 +135,10 @@ void OrderRules::prepare(const Call& call) {
 void OrderRules::prepare_work(const Call& call) {
   for (const Part& part : parts_)
     if (part.kind == MemoryPart::allocated || part.kind == MemoryPart::allocated_host) {
-      if (!capture_of(call)) effects_.behind = memory_.allocate(call, part); // else the memory of a graph
+      if (capture_of(call))
+        memory_.forget_freed(part);
+      else
+        effects_.behind = memory_.allocate(call, part);
       return;
     }
   if (call.work() == Work::free && !capture_of(call)) return prepare_free(call);
@@ -149,7 +159,7 @@ void OrderRules::prepare_launch(const Call& call) {
 void OrderRules::prepare_free(const Call& call) {
   freed_ = memory_.freed_by_next_call(call.thread);
   if (call.verb() == Verb::memory_free)
-    effects_.waits_for_device = freed_.size == 0 || freed_.is_waited_for();
+    effects_.waits_for_device = freed_.empty() || freed_.front().is_waited_for();
   else if (options_.blind != nullptr)
     ++options_.blind->frees;
 }
@@ -158,40 +168,72 @@ void OrderRules::prepare_free(const Call& call) {
 
 void OrderRules::after(const Call& call) {
   if (call.verb() == Verb::memory_part)
-    return memory_.take(call, [this](const StreamKey& key) -> std::optional<OrderMark> {
+    return memory_.take(call, [this](const StreamKey& key) -> std::optional<MemoryRecords::Free> {
       const StreamState* const stream = world_.stream(key);
       if (stream == nullptr || stream->is_capturing()) return std::nullopt;
-      return world_.order().next(*stream);
+      return MemoryRecords::Free{world_.order().next(*stream), world_.order().is_held(*stream)};
     });
-  if (!call.is_of_the_program() || !call.succeeded()) return;
+  if (!call.is_of_the_program()) return;
+  if (!call.succeeded()) return check_ends(call, used_);
   switch (call.verb()) {
   case Verb::work:
     return check_work(call_);
   case Verb::copy:
-    return check(call_, used_);
+    check(call_, used_);
+    return check_ends(call_, used_);
   case Verb::graph_launch:
-    if (launched_ != nullptr) check(call_, *launched_);
-    return;
+    if (launched_ == nullptr) return;
+    check(call_, *launched_);
+    return check_ends(call_, *launched_);
   case Verb::value_write:
     if (const auto capture = capture_of(call)) graphs_.captured(capture).used.HostEffects::add(effects_);
     return;
   case Verb::memory_free:
-    if (!effects_.waits_for_device) check_free(call_);
-    return;
+    return check_free(call_);
   default:
     return check_graph(graphs_.see(call_, parts_, [&] { return use_of(call_); }));
   }
 }
 
 void OrderRules::check_work(const Call& call) {
+  const auto capture = capture_of(call);
+  const std::optional<Point>& point = world_.order().point();
   for (const Part& part : parts_)
-    if (part.kind == MemoryPart::allocated || part.kind == MemoryPart::allocated_host) return;
-  if (const auto capture = capture_of(call))
+    if (part.kind == MemoryPart::allocated || part.kind == MemoryPart::allocated_host) {
+      if (!capture && point) memory_.note_made(call, part, *point, world_.order().order());
+      return;
+    }
+  if (!capture && call.work() == Work::free) return check_free(call);
+  if (capture)
     check_captured(call, capture);
-  else if (call.work() == Work::free)
-    check_free(call);
   else
     check(call, used_);
+  check_ends(call, used_);
+}
+
+/// What is used after it was freed, even if that is on the same stream.
+void OrderRules::check_ends(const Call& call, const Used& used) {
+  std::optional<Finding> finding;
+  for (const Access& access : used.accesses) {
+    const Ended* const ended = memory_.end_of(access);
+    if (ended == nullptr) continue;
+    const bool is_certain = access.use != Use::word;
+    if (!is_certain && (!options_.all || finding)) continue;
+    Access shown = access;
+    shown.site = Site(call);
+    std::string sentence = std::string(verb_of(shown)) + place_text(call.stream());
+    sentence += is_certain ? " uses memory" : " may use memory";
+    sentence += ended->origin == Origin::mapped ? " after it was unmapped" : " after it was freed";
+    if (!is_certain) sentence += ": a part of a larger argument points there";
+    finding = Finding{Rule::freed_while_used, std::move(sentence), call, {}};
+    finding->is_possible = !is_certain;
+    finding->earlier.push_back({"it was freed here", ended->freed.call()});
+    if (call.verb() == Verb::graph_launch)
+      finding->earlier.push_back({"this call has put its use into the graph", access.site.call()});
+    finding->earlier.push_back({"it was allocated here", ended->made.call()});
+    if (is_certain) break;
+  }
+  report(std::move(finding));
 }
 
 void OrderRules::check(const Call& call, const Used& used) {
@@ -199,6 +241,7 @@ void OrderRules::check(const Call& call, const Used& used) {
   if (!order.point() || order.is_held()) return;
   std::optional<Finding> finding;
   for (Access access : used.accesses) {
+    if (memory_.end_of(access) != nullptr) continue; // other memory has the address
     access.point = *order.point();
     if (call.verb() == Verb::graph_launch) access.site = Site(call);
     memory_.for_each(access, [&](Allocation& allocation) {
@@ -239,13 +282,17 @@ Finding OrderRules::overlap(const Call& call, const Access& now, const Access& e
   sentence += is_certain ? (now.writes ? " overwrites" : " reads") : " may use";
   sentence += " memory that " + std::string(verb_of(earlier)) +
               place_text(key_of(earlier.site.stream, earlier.site.context, earlier.site.thread));
-  sentence += is_certain ? (earlier.writes ? " writes" : " reads") : " may use at the same time";
+  const bool is_made = is_allocation(earlier);
+  sentence += is_made      ? " makes"
+              : is_certain ? (earlier.writes ? " writes" : " reads")
+                           : " may use at the same time";
   sentence += is_certain ? ", and nothing orders the two" : ": nothing orders the two";
   Finding finding{
       is_certain ? Rule::unordered_copies : Rule::unordered_kernel, std::move(sentence), call, {}};
   finding.is_possible = !is_certain;
   finding.earlier.push_back({"the other one was submitted here", earlier.site.call()});
-  finding.earlier.push_back({"the memory was allocated here", allocation.made.call()});
+  if (!is_made && allocation.origin != Origin::found)
+    finding.earlier.push_back({"the memory was allocated here", allocation.made.call()});
   return finding;
 }
 
@@ -290,11 +337,18 @@ bool OrderRules::is_done_before_free(const Call& call, const Access& access) con
 }
 
 void OrderRules::check_free(const Call& call) {
-  const Allocation freed = std::exchange(freed_, {});
-  if (call.has_stream() && world_.order().is_held()) return;
   std::optional<Finding> finding;
+  const bool is_held = call.has_stream() && world_.order().is_held();
+  if (!effects_.waits_for_device && !is_held)
+    for (const Allocation& freed : freed_)
+      check_free(call, freed, finding);
+  memory_.end(call, std::exchange(freed_, {}));
+  report(std::move(finding));
+}
+
+void OrderRules::check_free(const Call& call, const Allocation& freed, std::optional<Finding>& finding) {
   for (const Access& access : freed.accesses) {
-    if (is_done_before_free(call, access)) continue;
+    if (is_allocation(access) || is_done_before_free(call, access)) continue;
     const bool is_certain = access.use != Use::word;
     if (!is_certain && !options_.all) continue;
     const StreamKey user = key_of(access.site.stream, access.site.context, access.site.thread);
@@ -309,7 +363,6 @@ void OrderRules::check_free(const Call& call) {
     finding->earlier.push_back({"it is used by this call", access.site.call()});
     finding->earlier.push_back({"it was allocated here", freed.made.call()});
   }
-  report(std::move(finding));
 }
 
 } // namespace

@@ -30,6 +30,10 @@ public:
   Ordered compare_with_host(const EventState& earlier) const;
   /// What comes before work that is submitted to the stream now.
   OrderMark next(const StreamState& stream) const;
+  /// Whether that work may come after work that is submitted later.
+  bool is_held(const StreamState& stream) const {
+    return stream.number_in_order && order_.is_held(*stream.number_in_order);
+  }
   const Order& order() const { return order_; }
 
   // ---- What calls do ----

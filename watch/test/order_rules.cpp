@@ -223,6 +223,61 @@ TEST_CASE("memory that others see is imported, and handles are given away again"
   }
 }
 
+TEST_CASE("a free that was refused leaves the memory alive", "[order]") {
+  for (const bool has_stream : {false, true}) {
+    Ordered process;
+    process.see(MemoryPart::freed, {memory, has_stream ? first : 0});
+    if (!has_stream) process.see("cuMemFree_v2", {}); // recorded before it fails
+    if (has_stream)
+      process.see("cuMemFreeAsync", {first}, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    else
+      process.see("cuMemFree_v2", {}, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    process.set(memory, first);
+    CHECK(process.end().empty());
+  }
+}
+
+TEST_CASE("a use after a stream-ordered free is found, unless the free may come later", "[order]") {
+  for (const bool is_held : {false, true}) {
+    Ordered process;
+    process.allocate(memory, 4096, first);
+    if (is_held) process.see("cuStreamWaitValue32_v2", {first, other, 1, CU_STREAM_WAIT_VALUE_GEQ});
+    process.free(memory, first);
+    process.set(memory, second);
+    CHECK((process.end().find("freed-while-used") == 0) == !is_held);
+  }
+}
+
+TEST_CASE("a copy that is refused because its memory was freed is found", "[order]") {
+  for (const std::uint64_t address : {memory, std::uint64_t{0x70'0000}}) {
+    Ordered process;
+    process.see(MemoryPart::freed, {memory, 0});
+    process.see("cuMemFree_v2", {});
+    process.see(MemoryPart::written, {address, 512, 1});
+    process.see("cuMemsetD8Async", {first}, CUDA_ERROR_INVALID_VALUE);
+    CHECK((process.end().find("freed-while-used") == 0) == (address == memory));
+  }
+}
+
+TEST_CASE("the driver may know memory of a pool that was freed", "[order]") {
+  Ordered process;
+  process.allocate(memory, 4096, first);
+  process.free(memory, first);
+  process.see(MemoryPart::found, {memory, 4096});
+  process.set(memory, first);
+  CHECK(process.end().find("freed-while-used") == 0);
+}
+
+TEST_CASE("memory that somebody else shares may get the address of what was freed", "[order]") {
+  Ordered process;
+  process.allocate(memory, 4096, first);
+  process.free(memory, first);
+  process.see(MemoryPart::found, {memory, 4096});
+  process.see("cuIpcOpenMemHandle_v2", {});
+  process.set(memory, first);
+  CHECK(process.end().empty());
+}
+
 TEST_CASE("what the driver tells about an address does not replace what calls have told", "[order]") {
   Ordered process;
   process.set(memory, first);

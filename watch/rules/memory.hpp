@@ -54,7 +54,8 @@ struct Access {
   Use use = Use::copied;
   Point point = {};
   Site site = {};
-  Identity memory = 0; // that is at the begin of the rows. 0: not known
+  Identity memory = 0;                                  // that is at the begin of the rows. 0: not known
+  std::shared_ptr<const std::vector<Point>> after = {}; // host functions, which may wait for later work
 };
 
 /// How the memory came to the program.

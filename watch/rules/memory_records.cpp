@@ -135,7 +135,10 @@ void MemoryRecords::note_handle(const Part& part) {
 Used MemoryRecords::use_of(const Call& call, const std::vector<Part>& parts, unsigned long& unknown_kernels,
                            UnseenMemory& unseen) {
   Used used;
-  if (speaks_with_host(call.work())) used.stores_for_host = used.ends_for_host = used.may_wait = true;
+  if (speaks_with_host(call.work())) {
+    used.stores_for_host = used.ends_for_host = true;
+    (call.work() == Work::host ? used.waits_for_host : used.may_wait) = true;
+  }
   if (is_opaque(call, parts)) used.stores_for_host = used.ends_for_host = true;
   bool has_array = false, is_unknown = false;
   std::vector<Side> sides;

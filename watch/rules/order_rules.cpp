@@ -7,13 +7,15 @@
 #include "rules/object_text.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 
 namespace watch {
 
 namespace {
 
-constexpr unsigned repetitions = 3; // of what is only possible, before it is reported
+constexpr unsigned repetitions = 3;       // of what is only possible, before it is reported
+constexpr std::size_t doubts_kept = 1024; // with more, findings are lost
 
 /// Nodes that were added to a graph have no stream.
 std::string place_text(const StreamKey& stream) {
@@ -54,6 +56,10 @@ private:
   void check_free(const Call& call, const Allocation& freed, std::optional<Finding>& finding);
   bool is_done_before_free(const Call& call, const Access& access) const;
   void report(std::optional<Finding> finding);
+  std::vector<Point> open_functions(const Access& access) const;
+  void doubt(Finding finding, std::vector<Point> others, std::vector<Point> functions);
+  void drop_doubts();
+  void end_doubts();
   Finding overlap(const Call& call, const Access& now, const Access& earlier, const Allocation& allocation);
 
   const World& world_;
@@ -62,6 +68,13 @@ private:
   MemoryRecords memory_;
   KnownGraphs graphs_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, unsigned> seen_; // pairs of stacks
+
+  /// A finding, unless one of the host functions waits until the host knows that one of the others is done.
+  struct Doubt {
+    Finding finding;
+    std::vector<Point> others, functions;
+  };
+  std::vector<Doubt> doubts_;
 
   // Of the call under way:
   Call call_; // with its place, and the stream that it uses without naming it
@@ -82,6 +95,7 @@ std::shared_ptr<Capture> OrderRules::capture_of(const Call& call) const {
 
 void OrderRules::before(const Call& call) {
   if (const Handle ended = world_.context_ended_by(call); ended != 0) memory_.end_context(ended);
+  if (!doubts_.empty()) drop_doubts();
   if (!call.is_of_the_program()) return;
   parts_ = memory_.parts_of_next_call(call.thread);
   used_ = {};
@@ -175,6 +189,7 @@ void OrderRules::after(const Call& call) {
     });
   if (!call.is_of_the_program()) return;
   if (!call.succeeded()) return check_ends(call, used_);
+  if (!doubts_.empty()) end_doubts();
   switch (call.verb()) {
   case Verb::work:
     return check_work(call_);
@@ -238,11 +253,15 @@ void OrderRules::check_ends(const Call& call, const Used& used) {
 
 void OrderRules::check(const Call& call, const Used& used) {
   const StreamOrder& order = world_.order();
-  if (!order.point() || order.is_held()) return;
+  const std::vector<Point>& functions = order.host_functions();
+  if (!order.point() || (order.is_held() && functions.empty())) return;
+  std::shared_ptr<const std::vector<Point>> after;
+  if (!functions.empty()) after = std::make_shared<const std::vector<Point>>(functions);
   std::optional<Finding> finding;
   for (Access access : used.accesses) {
     if (memory_.end_of(access) != nullptr) continue; // other memory has the address
     access.point = *order.point();
+    access.after = after;
     if (call.verb() == Verb::graph_launch) access.site = Site(call);
     memory_.for_each(access, [&](Allocation& allocation) {
       check(call, access, allocation, finding);
@@ -261,6 +280,17 @@ void OrderRules::check(const Call& call, const Access& access, const Allocation&
       continue;
     if (!earlier.writes && !access.writes) continue;
     const bool is_certain = earlier.use == Use::copied && access.use == Use::copied;
+    std::vector<Point> functions = open_functions(earlier), others;
+    if (!functions.empty()) others.push_back(access.point);
+    if (access.after) {
+      functions.insert(functions.end(), access.after->begin(), access.after->end());
+      others.push_back(earlier.point);
+    }
+    if (!functions.empty()) {
+      if (is_certain)
+        doubt(overlap(call, access, earlier, allocation), std::move(others), std::move(functions));
+      continue;
+    }
     if (is_certain) {
       finding = overlap(call, access, earlier, allocation);
       continue;
@@ -294,6 +324,45 @@ Finding OrderRules::overlap(const Call& call, const Access& now, const Access& e
   if (!is_made && allocation.origin != Origin::found)
     finding.earlier.push_back({"the memory was allocated here", allocation.made.call()});
   return finding;
+}
+
+/// The host functions before the access that may wait still.
+std::vector<Point> OrderRules::open_functions(const Access& access) const {
+  std::vector<Point> open;
+  if (access.after)
+    std::ranges::copy_if(*access.after, std::back_inserter(open), [&](const Point& function) {
+      return world_.order().compare_with_host(function) != Ordered::before;
+    });
+  return open;
+}
+
+void OrderRules::doubt(Finding finding, std::vector<Point> others, std::vector<Point> functions) {
+  if (doubts_.size() < doubts_kept)
+    doubts_.push_back({std::move(finding), std::move(others), std::move(functions)});
+}
+
+/// A function that has not ended may have waited for what the host knows now.
+void OrderRules::drop_doubts() {
+  const Order& order = world_.order().order();
+  std::erase_if(doubts_, [&](const Doubt& doubt) {
+    return std::ranges::any_of(doubt.others,
+                               [&](const Point& other) { return order.is_known_by_host(other); });
+  });
+}
+
+/// The host has found that functions have ended, and did not know of the other work before.
+void OrderRules::end_doubts() {
+  std::vector<Doubt> left;
+  for (Doubt& doubt : std::exchange(doubts_, {})) {
+    const bool have_ended = std::ranges::all_of(doubt.functions, [&](const Point& function) {
+      return world_.order().compare_with_host(function) == Ordered::before;
+    });
+    if (have_ended)
+      report_(std::move(doubt.finding));
+    else
+      left.push_back(std::move(doubt));
+  }
+  doubts_.insert(doubts_.begin(), std::make_move_iterator(left.begin()), std::make_move_iterator(left.end()));
 }
 
 void OrderRules::report(std::optional<Finding> finding) {
@@ -348,7 +417,8 @@ void OrderRules::check_free(const Call& call) {
 
 void OrderRules::check_free(const Call& call, const Allocation& freed, std::optional<Finding>& finding) {
   for (const Access& access : freed.accesses) {
-    if (is_allocation(access) || is_done_before_free(call, access)) continue;
+    if (is_allocation(access) || is_done_before_free(call, access) || !open_functions(access).empty())
+      continue;
     const bool is_certain = access.use != Use::word;
     if (!is_certain && !options_.all) continue;
     const StreamKey user = key_of(access.site.stream, access.site.context, access.site.thread);

@@ -19,6 +19,8 @@ public:
   const std::optional<Point>& point() const { return point_; }
   /// Whether that work may come after work that is submitted later.
   bool is_held() const { return is_held_; }
+  /// The host functions that it may come after. Empty if it may also come after another wait.
+  const std::vector<Point>& host_functions() const { return host_functions_; }
 
   /// Whether the earlier work comes before work that is submitted to the stream now.
   Ordered compare(const Point& earlier, const StreamState& later) const;
@@ -56,10 +58,15 @@ public:
 
 private:
   std::uint32_t number(const StreamKey& key, StreamState& stream);
+  bool are_host_functions(const std::vector<Point>& holds) const;
+  void hold_for_host(std::uint32_t stream);
 
   Order order_;
   std::optional<Point> point_;
   bool is_held_ = false;
+  std::vector<Point> host_functions_;
+  std::map<std::uint32_t, std::uint64_t>
+      last_functions_; // of each stream, its last hold if a host function is
 };
 
 } // namespace watch

@@ -2,12 +2,14 @@
 #include "rules/memory.hpp"
 
 #include <algorithm>
+#include <tuple>
+#include <utility>
 
 namespace watch {
 
 namespace {
 
-constexpr std::size_t accesses_kept = 64; // of an allocation: with more, findings are lost
+constexpr std::size_t accesses_kept = 256; // of an allocation, before they are merged
 
 } // namespace
 
@@ -44,11 +46,40 @@ bool Rows::overlaps(const Rows& other) const {
 void Allocation::add(const Access& access, const Order& order) {
   std::erase_if(accesses, [&](const Access& old) {
     if (order.is_known_by_host(old.point)) return true;
-    return old.point.stream == access.point.stream && old.rows == access.rows && old.use == access.use &&
-           (access.writes || !old.writes);
+    return old.point.stream == access.point.stream && access.use <= old.use &&
+           (access.rows == old.rows || (access.use == Use::copied && access.rows.covers(old.rows))) &&
+           (access.writes || !old.writes) && (!access.after || old.after);
   });
-  if (accesses.size() == accesses_kept) accesses.erase(accesses.begin());
+  if (accesses.size() >= accesses_kept) merge();
   accesses.push_back(access);
+}
+
+/// Whoever is not ordered behind the earlier one of two accesses of a stream is not behind the later one. So
+/// one at the earlier point may stand for both.
+void Allocation::merge() {
+  const auto kind_of = [](const Access& each) {
+    return std::tuple(each.point.stream, each.use, each.writes);
+  };
+  std::ranges::sort(accesses, {},
+                    [&](const Access& each) { return std::pair(kind_of(each), each.rows.begin); });
+  std::vector<Access> merged;
+  for (Access& each : accesses) {
+    Access* const last = merged.empty() ? nullptr : &merged.back();
+    if (last == nullptr || kind_of(*last) != kind_of(each) || last->rows.count != 1 || each.rows.count != 1 ||
+        last->after || each.after || each.rows.begin > last->rows.end()) {
+      merged.push_back(std::move(each));
+      continue;
+    }
+    const std::uint64_t begin = last->rows.begin, end = std::max(last->rows.end(), each.rows.end());
+    if (each.point.place < last->point.place) *last = std::move(each);
+    last->rows = {begin, end - begin};
+  }
+  accesses = std::move(merged);
+  constexpr std::size_t left = accesses_kept * 3 / 4;
+  if (accesses.size() <= left) return;
+  // Copies and later uses are worth more.
+  std::ranges::sort(accesses, {}, [](const Access& each) { return std::tuple(each.use, -each.site.time); });
+  accesses.resize(left);
 }
 
 std::map<std::uint64_t, Allocation>::iterator Memory::first_behind(std::uint64_t address) {

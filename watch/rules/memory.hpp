@@ -35,13 +35,15 @@ struct Rows {
   std::uint64_t end() const { return begin + (count - 1) * pitch + width; }
   /// False if rows of different pitches may overlap, which is not known.
   bool overlaps(const Rows& other) const;
+  bool covers(const Rows& other) const { return count == 1 && begin <= other.begin && other.end() <= end(); }
   bool operator==(const Rows&) const = default;
 };
 
 /// How sure it is that the memory is used.
 enum class Use : std::uint8_t {
   copied,  // by a copy or a memset, or made by a stream-ordered allocation
-  pointer, // a parameter of a kernel
+  pointer, // a parameter of a kernel is the begin of the memory
+  inside,  // a parameter of a kernel lies in it: a pointer, or a number
   word,    // a part of a larger parameter, perhaps stale
 };
 
@@ -76,13 +78,22 @@ struct Allocation {
   bool is_managed = false; // and the driver moves it
   Handle context = 0;
   Site made;
-  std::vector<Access> accesses; // that the host has not waited for, at most `accesses_kept`
+  bool has_slices = false;      // kernels get pointers into it
+  std::vector<Access> accesses; // that the host has not waited for
 
   std::uint64_t end() const { return begin + size; }
   /// Whether the call that frees it waits for the device.
   bool is_waited_for() const { return origin != Origin::pool && origin != Origin::mapped; }
-  /// Forgets what is ordered before everything that follows, and what the new access stands for.
+  /// Forgets what is ordered before everything that follows, and what the new access stands for. Of many
+  /// accesses, neighbours become one.
   void add(const Access& access, const Order& order);
+  /// What the access uses: a kernel may use all that follows its pointer, but not other slices.
+  Rows rows_of(const Access& access) const {
+    return has_slices && access.use != Use::copied ? Rows{access.rows.begin, 1} : access.rows;
+  }
+
+private:
+  void merge();
 };
 
 class Memory {

@@ -7,8 +7,8 @@ namespace watch {
 
 namespace {
 
-constexpr std::size_t ends_kept = 4096;   // beyond them, old uses after a free are not found
-constexpr std::uint64_t most_polled = 64; // bytes of a store that the host can poll
+constexpr std::size_t ends_kept = 4096;     // beyond them, old uses after a free are not found
+constexpr std::uint64_t most_polled = 1024; // bytes of a status that the host may poll
 constexpr std::uint64_t most_staged = std::uint64_t{1} << 20; // measured: bytes of a copy that did not wait
 
 /// Measured on an H200: cuMemcpyHtoD from pageable memory returned before the copy was done at 1, 4 and 16
@@ -227,7 +227,7 @@ void MemoryRecords::add_words(const Call& call, const std::vector<Part>& parts, 
       for (const std::uint64_t word : part.words)
         if (word != 0) words.emplace_back(word, part.kind == MemoryPart::pointers ? Use::pointer : Use::word);
   for (const auto& [word, use] : words) {
-    const Allocation* const in = memory_.at(word);
+    Allocation* const in = memory_.at(word);
     if (in == nullptr) {
       const FreedRanges::Range* const freed = freed_.beginning_at(word);
       if (freed != nullptr && !freed->of_host && freed->memory != 0)
@@ -241,7 +241,10 @@ void MemoryRecords::add_words(const Call& call, const std::vector<Part>& parts, 
                           return other.first >= before->begin && other.first < before->end();
                         });
     if (is_end) continue;
-    used.accesses.push_back({{word, in->end() - word}, true, use, {}, Site(call), in->identity});
+    const bool is_inside = use == Use::pointer && word != in->begin;
+    in->has_slices = in->has_slices || is_inside;
+    used.accesses.push_back(
+        {{word, in->end() - word}, true, is_inside ? Use::inside : use, {}, Site(call), in->identity});
   }
 }
 

@@ -22,12 +22,13 @@ struct Ended {
 /// The records of a thread come before the record of the call that they belong to.
 class MemoryRecords {
 public:
-  /// What comes before a stream-ordered free. `is_held`: the free may come after work that is submitted later.
+  /// What comes before a stream-ordered free. `is_held`: it may come after work that is submitted later.
   struct Free {
     OrderMark mark;
     bool is_held;
   };
-  /// A record of memory. `free` tells about the next work of a stream, and nothing if the stream is capturing.
+  /// A record of memory. `free` tells about the next work of a stream: nothing if the stream is
+  /// capturing.
   void take(const Call& record, const std::function<std::optional<Free>(const StreamKey&)>& free);
   /// What belongs to the next call of the thread.
   std::vector<Part> parts_of_next_call(std::uint32_t thread);

@@ -17,6 +17,12 @@ namespace {
 constexpr unsigned repetitions = 3;       // of what is only possible, before it is reported
 constexpr std::size_t doubts_kept = 1024; // with more, findings are lost
 
+/// Why a kernel may not use the memory.
+std::string doubt_text(const Access& access) {
+  return access.use == Use::word ? ": a part of a larger argument points there"
+                                 : ": an argument lies in it, which may be a number";
+}
+
 /// Nodes that were added to a graph have no stream.
 std::string place_text(const StreamKey& stream) {
   return stream.handle == 0 ? " of the graph" : " on " + stream_text(stream);
@@ -232,14 +238,14 @@ void OrderRules::check_ends(const Call& call, const Used& used) {
   for (const Access& access : used.accesses) {
     const Ended* const ended = memory_.end_of(access);
     if (ended == nullptr) continue;
-    const bool is_certain = access.use != Use::word;
+    const bool is_certain = access.use <= Use::pointer;
     if (!is_certain && (!options_.all || finding)) continue;
     Access shown = access;
     shown.site = Site(call);
     std::string sentence = std::string(verb_of(shown)) + place_text(call.stream());
     sentence += is_certain ? " uses memory" : " may use memory";
     sentence += ended->origin == Origin::mapped ? " after it was unmapped" : " after it was freed";
-    if (!is_certain) sentence += ": a part of a larger argument points there";
+    if (!is_certain) sentence += doubt_text(access);
     finding = Finding{Rule::freed_while_used, std::move(sentence), call, {}};
     finding->is_possible = !is_certain;
     finding->earlier.push_back({"it was freed here", ended->freed.call()});
@@ -276,7 +282,7 @@ void OrderRules::check(const Call& call, const Access& access, const Allocation&
                        std::optional<Finding>& finding) {
   for (const Access& earlier : allocation.accesses) {
     if (world_.order().order().is_before(earlier.point, access.point.stream) ||
-        !earlier.rows.overlaps(access.rows))
+        !allocation.rows_of(earlier).overlaps(allocation.rows_of(access)))
       continue;
     if (!earlier.writes && !access.writes) continue;
     const bool is_certain = earlier.use == Use::copied && access.use == Use::copied;
@@ -419,15 +425,15 @@ void OrderRules::check_free(const Call& call, const Allocation& freed, std::opti
   for (const Access& access : freed.accesses) {
     if (is_allocation(access) || is_done_before_free(call, access) || !open_functions(access).empty())
       continue;
-    const bool is_certain = access.use != Use::word;
+    const bool is_certain = access.use <= Use::pointer;
     if (!is_certain && !options_.all) continue;
     const StreamKey user = key_of(access.site.stream, access.site.context, access.site.thread);
     std::string sentence = "memory of " + number_text(freed.size) + " bytes ";
     sentence += is_certain ? "is freed" : "may be freed too early";
     if (call.has_stream()) sentence += " on " + stream_text(call.stream());
     sentence += std::string(" while ") + verb_of(access) + " on " + stream_text(user);
-    sentence += is_certain ? " uses it: nothing orders the free behind it"
-                           : " may use it: a part of a larger argument points there";
+    sentence +=
+        is_certain ? " uses it: nothing orders the free behind it" : " may use it" + doubt_text(access);
     finding = Finding{Rule::freed_while_used, std::move(sentence), call, {}};
     finding->is_possible = !is_certain;
     finding->earlier.push_back({"it is used by this call", access.site.call()});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Missing waits next to memory that cuMemAlloc has not made: of the host, mapped, of modules, in arrays, of other
-// processes.
+// Missing waits next to memory that cuMemAlloc has not made: of the host, mapped, of modules, in arrays, of
+// other processes.
 #include "order_programs.hpp"
 
 #include <memory>

@@ -70,9 +70,9 @@ void Allocation::merge() {
       merged.push_back(std::move(each));
       continue;
     }
-    const std::uint64_t begin = last->rows.begin, end = std::max(last->rows.end(), each.rows.end());
+    const std::uint64_t first = last->rows.begin, behind = std::max(last->rows.end(), each.rows.end());
     if (each.point.place < last->point.place) *last = std::move(each);
-    last->rows = {begin, end - begin};
+    last->rows = {first, behind - first};
   }
   accesses = std::move(merged);
   constexpr std::size_t left = accesses_kept * 3 / 4;

@@ -127,7 +127,7 @@ void OrderRules::prepare(const Call& call) {
     return prepare_work(call);
   case Verb::copy:
     used_ = use_of(call);
-    static_cast<HostEffects&>(effects_) = used_;
+    effects_.add(used_);
     return;
   case Verb::graph_launch:
     return prepare_launch(call);
@@ -163,7 +163,7 @@ void OrderRules::prepare_work(const Call& call) {
     }
   if (call.work() == Work::free && !capture_of(call)) return prepare_free(call);
   used_ = use_of(call);
-  static_cast<HostEffects&>(effects_) = used_;
+  effects_.add(used_);
 }
 
 void OrderRules::prepare_launch(const Call& call) {

@@ -17,6 +17,16 @@ std::string counted(std::size_t count, const std::string& one, const std::string
   return digits + ' ' + (count == 1 ? one : many);
 }
 
+std::string unseen_memory_text(const watch::UnseenMemory& memory) {
+  std::string text;
+  if (memory.unknown > 0)
+    text += "; what memory " + counted(memory.unknown, "copy or fill uses", "copies and fills use") +
+            " is not known";
+  if (memory.arrays > 0)
+    text += "; the arrays of " + counted(memory.arrays, "copy", "copies") + " are not compared";
+  return text;
+}
+
 /// What the rules about memory did not see.
 std::string blindness_text(const watch::OrderBlindness& blind, bool has_torch) {
   std::string text;
@@ -27,6 +37,7 @@ std::string blindness_text(const watch::OrderBlindness& blind, bool has_torch) {
             " of kernels";
   if (blind.launches > 0)
     text += "; what " + counted(blind.launches, "launch", "launches") + " of graphs use is not known";
+  text += unseen_memory_text(blind.memory);
   return text;
 }
 

@@ -123,6 +123,13 @@ bool wants_stack(const Thread& thread, const CallData& call) {
          (uses_memory(verb) && has_feature(memory_use));
 }
 
+/// Perhaps because its memory was freed.
+template <std::size_t Index>
+constexpr bool is_refused_for_memory(CUresult result) {
+  constexpr Work work = entry_data[Index].work;
+  return (work == Work::copy || work == Work::fill) && result == CUDA_ERROR_INVALID_VALUE;
+}
+
 /// Whether the Python frames of the thread may be wanted during the call.
 template <Verb verb>
 bool offers_frames(const CallData& call) {
@@ -439,7 +446,8 @@ private:
       if (result == CUDA_SUCCESS && has_feature(costs)) [[unlikely]]
         tell_cost(*thread, library, made, address, above, arguments...);
     if constexpr (uses_memory(verb))
-      if (result == CUDA_SUCCESS && has_feature(memory_use)) [[unlikely]]
+      if ((result == CUDA_SUCCESS || is_refused_for_memory<Index>(result)) && has_feature(memory_use))
+          [[unlikely]]
         tell_memory({library, made}, arguments...);
     if constexpr (ends_functions) forget_parameters();
     end<verb>(*thread, Copy, made, result, address, above);

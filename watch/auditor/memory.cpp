@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "auditor/memory.hpp"
 
+#include "auditor/asked_memory.hpp"
 #include "auditor/kernel_parameters.hpp"
 #include "auditor/recorder.hpp"
 #include "auditor/state.hpp"
@@ -26,19 +27,43 @@ CallData part_of(const Told& told, MemoryPart part) {
   return record;
 }
 
-/// Of rows of a pitch, or of one row.
-void tell(const Told& told, MemoryPart part, std::uint64_t begin, Size width, Size pitch = 0, Size rows = 1) {
-  if (width == 0 || rows == 0) return;
-  if (pitch == width) width *= rows, rows = 1;
-  if (pitch >> 32U != 0 || rows >> 32U != 0) return;
+void tell(const Told& told, MemoryPart part, std::uint64_t one, std::uint64_t two = 0,
+          std::uint64_t three = 0) {
   CallData record = part_of(told, part);
-  record.words[1] = begin;
-  record.words[2] = width;
-  record.words[3] = rows == 1 ? 1 : pitch << 32U | rows;
+  record.words[1] = one;
+  record.words[2] = two;
+  record.words[3] = three;
   watch::record(record);
 }
 
-void tell_allocated(const Told& told, std::uint64_t begin, Size size, bool of_host) {
+/// Memory that perhaps no watched call has allocated. What the host's memory is, the name says.
+void tell_what_it_is(const Told& told, std::uint64_t address, Named named) {
+  if (named == Named::of_host || !is_unasked(address)) return;
+  if (const FoundMemory found = found_memory(told.library, address); found.size != 0)
+    tell(told, MemoryPart::found, found.begin, found.size);
+}
+
+/// Of rows of a pitch, or of one row.
+void tell_rows(const Told& told, MemoryPart part, Named named, std::uint64_t begin, Size width,
+               Size pitch = 0, Size rows = 1) {
+  if (width == 0 || rows == 0) return;
+  if (pitch == width) width *= rows, rows = 1;
+  if (pitch >> 32U != 0 || rows >> 30U != 0) return;
+  tell_what_it_is(told, begin, named);
+  const std::uint64_t shape = rows == 1 ? 1 : pitch << 32U | rows;
+  tell(told, part, begin, width, shape | static_cast<std::uint64_t>(named) << 30U);
+}
+
+void tell_rows(const Told& told, MemoryPart part, CUdeviceptr begin, Size width, Size pitch = 0,
+               Size rows = 1) {
+  tell_rows(told, part, Named::of_device, begin, width, pitch, rows);
+}
+void tell_rows(const Told& told, MemoryPart part, const void* begin, Size width) {
+  tell_rows(told, part, Named::of_host, address_of(begin), width);
+}
+
+void tell_allocated(const Told& told, MemoryPart kind, std::uint64_t begin, Size size,
+                    std::uint64_t handle = 0) {
   auto& [lowest, highest] = cleared_by_fork->memory;
   for (std::uint64_t known = lowest.load(std::memory_order_relaxed);
        (begin < known || known == 0) &&
@@ -48,7 +73,7 @@ void tell_allocated(const Told& told, std::uint64_t begin, Size size, bool of_ho
        begin + size > known &&
        !highest.compare_exchange_weak(known, begin + size, std::memory_order_relaxed);) {
   }
-  tell(told, of_host ? MemoryPart::allocated_host : MemoryPart::allocated, begin, size);
+  tell(told, kind, begin, size, handle);
 }
 
 struct Side {
@@ -59,14 +84,17 @@ struct Side {
 };
 
 void tell_side(const Told& told, MemoryPart part, const Side& side, Size width, Size rows, Size slices) {
-  if (side.type == CU_MEMORYTYPE_ARRAY) return;
+  if (side.type == CU_MEMORYTYPE_ARRAY) return tell(told, MemoryPart::array, 0);
   const Size pitch = side.pitch == 0 ? width : side.pitch;
   const Size height = side.height == 0 ? rows : side.height;
   const std::uint64_t base = side.type == CU_MEMORYTYPE_HOST ? address_of(side.host) : side.device;
+  const Named named = side.type == CU_MEMORYTYPE_HOST     ? Named::of_host
+                      : side.type == CU_MEMORYTYPE_DEVICE ? Named::of_device
+                                                          : Named::by_address;
   const std::uint64_t begin = base + (side.z * height + side.y) * pitch + side.x;
-  if (slices <= 1 || height == rows) return tell(told, part, begin, width, pitch, rows * slices);
+  if (slices <= 1 || height == rows) return tell_rows(told, part, named, begin, width, pitch, rows * slices);
   for (Size i = 0; i < slices && i < slices_told; ++i)
-    tell(told, part, begin + i * height * pitch, width, pitch, rows);
+    tell_rows(told, part, named, begin + i * height * pitch, width, pitch, rows);
 }
 
 template <class Copy>
@@ -87,9 +115,10 @@ void tell_batch(const Told& told, const CUdeviceptr* to, const CUdeviceptr* from
   // Each attribute begins with the order in which sources are read: 1 for the order of the stream.
   const bool in_order =
       attribute_count == 1 && attributes != nullptr && *static_cast<const int*>(attributes) == 1;
-  for (Size i = 0; i < count && i < copies_told; ++i) {
-    if (in_order) tell(told, MemoryPart::read, from[i], sizes[i]);
-    tell(told, MemoryPart::written, to[i], sizes[i]);
+  for (Size i = 0; to != nullptr && from != nullptr && sizes != nullptr && i < count && i < copies_told;
+       ++i) {
+    if (in_order) tell_rows(told, MemoryPart::read, Named::by_address, from[i], sizes[i]);
+    tell_rows(told, MemoryPart::written, Named::by_address, to[i], sizes[i]);
   }
 }
 
@@ -165,16 +194,10 @@ private:
 } // namespace
 
 void tell_freed(const Told& told, CUdeviceptr memory, CUstream) {
+  forget_asked_addresses();
   CallData record = part_of(told, MemoryPart::freed);
   record.words[1] = memory;
   record.words[2] = told.call.words[0]; // the stream, or 0
-  record.context = told.call.context;
-  watch::record(record);
-}
-void tell_freed(const Told& told, CUdeviceptr unmapped, Size size) {
-  CallData record = part_of(told, MemoryPart::freed);
-  record.words[1] = unmapped;
-  record.words[3] = size;
   record.context = told.call.context;
   watch::record(record);
 }
@@ -185,44 +208,103 @@ void tell_host_will_know(const Told& told) {
   watch::record(record);
 }
 
-void tell_freed(const Told& told, void* memory) { tell_freed(told, address_of(memory), nullptr); }
+void tell_freed(const Told& told, void* memory) {
+  tell_freed(told, CUdeviceptr{address_of(memory)}, CUstream{nullptr});
+}
+void tell_freed(const Told& told, CUdeviceptr mapped, Size size) {
+  forget_asked_addresses();
+  tell(told, MemoryPart::unmapped, mapped, size);
+}
 
 void tell_memory(const Told& told, CUdeviceptr* made, Size size, CUstream) {
-  tell_allocated(told, *made, size, false);
+  tell_allocated(told, MemoryPart::allocated, *made, size);
 }
 void tell_memory(const Told& told, CUdeviceptr* made, Size size, CUmemoryPool, CUstream) {
-  tell_allocated(told, *made, size, false);
+  tell_allocated(told, MemoryPart::allocated, *made, size);
 }
 void tell_memory(const Told& told, CUdeviceptr* made, Size size, unsigned) {
-  tell_allocated(told, *made, size, true); // managed memory, which the host sees
+  tell_allocated(told, MemoryPart::allocated_managed, *made, size);
 }
 void tell_memory(const Told& told, CUdeviceptr* made, Size* pitch, Size, Size rows, unsigned) {
-  tell_allocated(told, *made, *pitch * rows, false);
+  tell_allocated(told, MemoryPart::allocated, *made, *pitch * rows);
 }
 void tell_memory(const Told& told, void** made, Size size, unsigned) {
-  tell_allocated(told, address_of(*made), size, true);
+  tell_allocated(told, MemoryPart::allocated_host, address_of(*made), size);
 }
 void tell_memory(const Told& told, void* registered, Size size, unsigned) {
-  tell_allocated(told, address_of(registered), size, true);
+  tell_allocated(told, MemoryPart::allocated_host, address_of(registered), size, 1);
 }
-void tell_memory(const Told& told, CUdeviceptr mapped, Size size, Size, CUmemGenericAllocationHandle,
+
+void tell_memory(const Told& told, CUmemGenericAllocationHandle* made, Size,
+                 const CUmemAllocationProp* properties, unsigned long long) {
+  const bool is_seen = properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE;
+  tell(told, MemoryPart::handle, *made, is_seen ? 1 : 0);
+}
+void tell_memory(const Told& told, CUmemGenericAllocationHandle* imported, void*, CUmemAllocationHandleType) {
+  tell(told, MemoryPart::handle, *imported, 1);
+}
+void tell_memory(const Told& told, CUdeviceptr at, Size size, Size, CUmemGenericAllocationHandle handle,
                  unsigned long long) {
-  tell_allocated(told, mapped, size, false);
+  tell_allocated(told, MemoryPart::mapped, at, size, handle);
+}
+
+namespace {
+
+/// The host sees a managed one too.
+void tell_variable(const Told& told, const CUdeviceptr* variable, const Size* size) {
+  if (variable == nullptr || size == nullptr) return;
+  const bool is_managed = found_memory(told.library, *variable).is_managed;
+  tell_allocated(told, is_managed ? MemoryPart::allocated_managed : MemoryPart::variable, *variable, *size);
+}
+
+/// Memory that another library or process has allocated.
+void tell_opened(const Told& told, const CUdeviceptr* opened) {
+  if (opened == nullptr) return;
+  if (const FoundMemory found = found_memory(told.library, *opened); found.size != 0)
+    tell_allocated(told, MemoryPart::found, found.begin, found.size);
+}
+
+} // namespace
+
+void tell_memory(const Told& told, CUdeviceptr* variable, Size* size, CUmodule, const char*) {
+  tell_variable(told, variable, size);
+}
+void tell_memory(const Told& told, CUdeviceptr* variable, Size* size, CUlibrary, const char*) {
+  tell_variable(told, variable, size);
+}
+void tell_memory(const Told& told, CUdeviceptr* opened, CUipcMemHandle, unsigned) {
+  tell_opened(told, opened);
+}
+void tell_memory(const Told& told, CUdeviceptr* opened, CUmemoryPool, CUmemPoolPtrExportData*) {
+  tell_opened(told, opened);
+}
+void tell_memory(const Told& told, CUdeviceptr* opened, CUexternalMemory,
+                 const CUDA_EXTERNAL_MEMORY_BUFFER_DESC*) {
+  tell_opened(told, opened);
+}
+void tell_memory(const Told& told, CUdeviceptr* opened, Size*, CUgraphicsResource) {
+  tell_opened(told, opened);
 }
 
 void tell_memory(const Told& told, CUdeviceptr to, CUdeviceptr from, Size size, CUstream) {
-  tell(told, MemoryPart::read, from, size);
-  tell(told, MemoryPart::written, to, size);
+  // cuMemcpyDtoD says that both are of the device, and cuMemcpy says nothing.
+  const bool by_address = (entry_data[told.call.entry].effects & stays_on_device) == 0;
+  const Named named = by_address ? Named::by_address : Named::of_device;
+  tell_rows(told, MemoryPart::read, named, from, size);
+  tell_rows(told, MemoryPart::written, named, to, size);
 }
 void tell_memory(const Told& told, CUdeviceptr to, const void* from, Size size, CUstream) {
-  tell_memory(told, to, CUdeviceptr{address_of(from)}, size);
+  tell_rows(told, MemoryPart::read, from, size);
+  tell_rows(told, MemoryPart::written, to, size);
 }
 void tell_memory(const Told& told, void* to, CUdeviceptr from, Size size, CUstream) {
-  tell_memory(told, CUdeviceptr{address_of(to)}, from, size);
+  tell_rows(told, MemoryPart::read, from, size);
+  tell_rows(told, MemoryPart::written, to, size);
 }
 void tell_memory(const Told& told, CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, Size size,
                  CUstream) {
-  tell_memory(told, to, from, size);
+  tell_rows(told, MemoryPart::read, Named::by_address, from, size);
+  tell_rows(told, MemoryPart::written, Named::by_address, to, size);
 }
 void tell_memory(const Told& told, const CUDA_MEMCPY2D* copy, CUstream) {
   if (copy == nullptr) return;
@@ -238,11 +320,22 @@ void tell_memory(const Told& told, const CUDA_MEMCPY2D* copy, CUstream) {
 void tell_memory(const Told& told, const CUDA_MEMCPY3D* copy, CUstream) { tell_copy3d(told, copy); }
 void tell_memory(const Told& told, const CUDA_MEMCPY3D_PEER* copy, CUstream) { tell_copy3d(told, copy); }
 void tell_memory(const Told& told, void* to, CUarray, Size, Size size, CUstream) {
-  tell(told, MemoryPart::written, address_of(to), size);
+  tell(told, MemoryPart::array, 0);
+  tell_rows(told, MemoryPart::written, to, size);
 }
 void tell_memory(const Told& told, CUarray, Size, const void* from, Size size, CUstream) {
-  tell(told, MemoryPart::read, address_of(from), size);
+  tell_rows(told, MemoryPart::read, from, size);
+  tell(told, MemoryPart::array, 0);
 }
+void tell_memory(const Told& told, CUdeviceptr to, CUarray, Size, Size size) {
+  tell(told, MemoryPart::array, 0);
+  tell_rows(told, MemoryPart::written, to, size);
+}
+void tell_memory(const Told& told, CUarray, Size, CUdeviceptr from, Size size) {
+  tell_rows(told, MemoryPart::read, from, size);
+  tell(told, MemoryPart::array, 0);
+}
+void tell_memory(const Told& told, CUarray, Size, CUarray, Size, Size) { tell(told, MemoryPart::array, 0); }
 void tell_memory(const Told& told, CUdeviceptr* to, CUdeviceptr* from, Size* sizes, Size count,
                  Opaque attributes, Size*, Size attribute_count, Size*, CUstream) {
   tell_batch(told, to, from, sizes, count, attributes, attribute_count);
@@ -253,24 +346,24 @@ void tell_memory(const Told& told, CUdeviceptr* to, CUdeviceptr* from, Size* siz
 }
 
 void tell_memory(const Told& told, CUdeviceptr to, unsigned char, Size count, CUstream) {
-  tell(told, MemoryPart::written, to, count);
+  tell_rows(told, MemoryPart::written, to, count);
 }
 void tell_memory(const Told& told, CUdeviceptr to, unsigned short, Size count, CUstream) {
-  tell(told, MemoryPart::written, to, 2 * count);
+  tell_rows(told, MemoryPart::written, to, 2 * count);
 }
 void tell_memory(const Told& told, CUdeviceptr to, unsigned, Size count, CUstream) {
-  tell(told, MemoryPart::written, to, 4 * count);
+  tell_rows(told, MemoryPart::written, to, 4 * count);
 }
 void tell_memory(const Told& told, CUdeviceptr to, Size pitch, unsigned char, Size width, Size rows,
                  CUstream) {
-  tell(told, MemoryPart::written, to, width, pitch, rows);
+  tell_rows(told, MemoryPart::written, to, width, pitch, rows);
 }
 void tell_memory(const Told& told, CUdeviceptr to, Size pitch, unsigned short, Size width, Size rows,
                  CUstream) {
-  tell(told, MemoryPart::written, to, 2 * width, pitch, rows);
+  tell_rows(told, MemoryPart::written, to, 2 * width, pitch, rows);
 }
 void tell_memory(const Told& told, CUdeviceptr to, Size pitch, unsigned, Size width, Size rows, CUstream) {
-  tell(told, MemoryPart::written, to, 4 * width, pitch, rows);
+  tell_rows(told, MemoryPart::written, to, 4 * width, pitch, rows);
 }
 
 void tell_memory(const Told& told, CUfunction function, unsigned, unsigned, unsigned, unsigned, unsigned,
@@ -305,7 +398,11 @@ void tell_node(const Told& told, const CUDA_KERNEL_NODE_PARAMS* node) {
 void tell_node(const Told& told, const CUDA_MEMCPY3D* copy, CUcontext) { tell_copy3d(told, copy); }
 void tell_node(const Told& told, const CUDA_MEMSET_NODE_PARAMS* node, CUcontext) {
   if (node == nullptr) return;
-  tell(told, MemoryPart::written, node->dst, node->width * node->elementSize, node->pitch, node->height);
+  tell_rows(told, MemoryPart::written, node->dst, node->width * node->elementSize, node->pitch, node->height);
+}
+
+void tell_node(const Told& told, CUDA_MEM_ALLOC_NODE_PARAMS* node) {
+  if (node != nullptr) tell(told, MemoryPart::allocated, node->dptr, node->bytesize);
 }
 
 void tell_memory(const Told& told, CUgraph, const CUgraphNode* from, const CUgraphNode* to, Size count) {

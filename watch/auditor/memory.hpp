@@ -30,7 +30,7 @@ template <class... Arguments>
 void tell_freed(const Told&, Arguments...) {}
 void tell_freed(const Told& told, CUdeviceptr memory, CUstream = nullptr);
 void tell_freed(const Told& told, void* memory);
-void tell_freed(const Told& told, CUdeviceptr unmapped, Size size);
+void tell_freed(const Told& told, CUdeviceptr mapped, Size size);
 
 /// Before a call whose work the host may see.
 void tell_host_will_know(const Told& told);
@@ -46,8 +46,20 @@ void tell_memory(const Told& told, CUdeviceptr* made, Size size, unsigned manage
 void tell_memory(const Told& told, CUdeviceptr* made, Size* pitch, Size width, Size rows, unsigned);
 void tell_memory(const Told& told, void** made, Size size, unsigned = 0);
 void tell_memory(const Told& told, void* registered, Size size, unsigned);
-void tell_memory(const Told& told, CUdeviceptr mapped, Size size, Size offset, CUmemGenericAllocationHandle,
-                 unsigned long long flags);
+
+// Memory that is mapped, of modules, or of others
+void tell_memory(const Told& told, CUmemGenericAllocationHandle* made, Size,
+                 const CUmemAllocationProp* properties, unsigned long long);
+void tell_memory(const Told& told, CUmemGenericAllocationHandle* imported, void*, CUmemAllocationHandleType);
+void tell_memory(const Told& told, CUdeviceptr at, Size size, Size, CUmemGenericAllocationHandle,
+                 unsigned long long);
+void tell_memory(const Told& told, CUdeviceptr* variable, Size* size, CUmodule, const char*);
+void tell_memory(const Told& told, CUdeviceptr* variable, Size* size, CUlibrary, const char*);
+void tell_memory(const Told& told, CUdeviceptr* opened, CUipcMemHandle, unsigned);
+void tell_memory(const Told& told, CUdeviceptr* opened, CUmemoryPool, CUmemPoolPtrExportData*);
+void tell_memory(const Told& told, CUdeviceptr* opened, CUexternalMemory,
+                 const CUDA_EXTERNAL_MEMORY_BUFFER_DESC*);
+void tell_memory(const Told& told, CUdeviceptr* opened, Size*, CUgraphicsResource);
 
 // Copies
 void tell_memory(const Told& told, CUdeviceptr to, CUdeviceptr from, Size size, CUstream = nullptr);
@@ -58,8 +70,11 @@ void tell_memory(const Told& told, CUdeviceptr to, CUcontext, CUdeviceptr from, 
 void tell_memory(const Told& told, const CUDA_MEMCPY2D* copy, CUstream = nullptr);
 void tell_memory(const Told& told, const CUDA_MEMCPY3D* copy, CUstream = nullptr);
 void tell_memory(const Told& told, const CUDA_MEMCPY3D_PEER* copy, CUstream = nullptr);
-void tell_memory(const Told& told, void* to, CUarray, Size, Size size, CUstream);
-void tell_memory(const Told& told, CUarray, Size, const void* from, Size size, CUstream);
+void tell_memory(const Told& told, void* to, CUarray, Size, Size size, CUstream = nullptr);
+void tell_memory(const Told& told, CUarray, Size, const void* from, Size size, CUstream = nullptr);
+void tell_memory(const Told& told, CUdeviceptr to, CUarray, Size, Size size);
+void tell_memory(const Told& told, CUarray, Size, CUdeviceptr from, Size size);
+void tell_memory(const Told& told, CUarray, Size, CUarray, Size, Size);
 void tell_memory(const Told& told, CUdeviceptr* to, CUdeviceptr* from, Size* sizes, Size count,
                  Opaque attributes, Size*, Size attribute_count, Size*, CUstream);
 void tell_memory(const Told& told, CUdeviceptr* to, CUdeviceptr* from, Size* sizes, Size count,
@@ -91,6 +106,7 @@ void tell_node(const Told& told, const CUDA_KERNEL_NODE_PARAMS_v1* node);
 void tell_node(const Told& told, const CUDA_KERNEL_NODE_PARAMS* node);
 void tell_node(const Told& told, const CUDA_MEMCPY3D* copy, CUcontext = nullptr);
 void tell_node(const Told& told, const CUDA_MEMSET_NODE_PARAMS* node, CUcontext = nullptr);
+void tell_node(const Told& told, CUDA_MEM_ALLOC_NODE_PARAMS* node);
 
 template <class... Parameters>
 void tell_memory(const Told& told, CUgraphNode*, CUgraph, const CUgraphNode* after, Size count,

@@ -11,6 +11,7 @@
 //   with adopt_thread(), which sets all of it.
 #pragma once
 
+#include "auditor/asked_memory.hpp"
 #include "auditor/captures.hpp"
 #include "auditor/first_launches.hpp"
 #include "auditor/gone_streams.hpp"
@@ -58,6 +59,7 @@ struct ClearedByFork {
   } locks;
   std::atomic<std::uint32_t> report_wanted; // in quiet mode
   MemoryBounds memory;
+  AskedAddresses asked;
   InterprocessEvents interprocess_events;
   LaunchNumbers launch_numbers;
   KernelParameters parameters;

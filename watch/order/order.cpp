@@ -5,6 +5,7 @@
 #include "order/order.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 namespace watch {
 
@@ -189,10 +190,20 @@ void Order::host_waits_for(std::uint32_t stream) {
   host_wait(record(stream), Surety::possible);
 }
 
-void Order::hold(std::uint32_t stream) {
+Point Order::hold(std::uint32_t stream) {
   has_holds_ = true;
   const Point hold = submit(stream);
   take_holds(streams_[stream].past, {{}, {hold}});
+  return hold;
+}
+
+std::vector<Point> Order::open_holds(std::uint32_t stream) const {
+  const OrderMark mark = next(stream);
+  std::vector<Point> open;
+  if (has_holds_ && mark.past)
+    std::copy_if(mark.past->holds.begin(), mark.past->holds.end(), std::back_inserter(open),
+                 [this](const Point& each) { return !is_known_by_host(each); });
+  return open;
 }
 
 Ordered Order::compare(const Point& earlier, const OrderMark& later) const {

@@ -75,8 +75,11 @@ public:
 
   /// The stream waits for something that is not known here, such as a value that another process writes. What
   /// follows may come after work that is submitted later, until the host knows that the wait is over.
-  void hold(std::uint32_t stream);
+  Point hold(std::uint32_t stream);
   bool is_held(std::uint32_t stream) const { return has_holds_ && has_open_holds(next(stream).past.get()); }
+
+  /// The waits that what the stream gets next may come after, and that are not known to be over.
+  std::vector<Point> open_holds(std::uint32_t stream) const;
 
   /// Whether the earlier work comes before what was last submitted to the stream.
   bool is_before(const Point& earlier, std::uint32_t stream) const {

@@ -49,20 +49,30 @@ inline constexpr std::uint16_t memory_entry = 0xFFFC;
 /// stream, the ticks when it began and when it was submitted, and the stream. The smallest.
 inline constexpr std::uint16_t spent_entry = 0xFFFB;
 
+/// As what a copy names memory: a function or a structure says it, or the address decides.
+enum class Named : std::uint8_t { of_device, of_host, by_address };
+
 /// The first word of such a record, and what the others are.
 enum class MemoryPart : std::uint8_t {
-  allocated = 1,  // address, size
-  allocated_host, // the same, of memory that the host sees
-  freed,          // address, and the stream or 0
-  read,           // address, width of a row, pitch << 32 | rows
-  written,        // the same
-  pointers,       // up to three parameters of a kernel
-  words_inside,   // up to three words of larger parameters
-  unknown,        // nothing: a kernel whose parameters are not known
-  place,          // the numbers of the stream and of the submission on the stream; with jitter only
-  told_host,      // the stream: what the call is about to submit may tell the host how far the stream is
-  after,          // up to three nodes that come before the one that the call adds to a graph
-  dependency,     // two nodes of a graph: the second one comes after the first one
+  allocated = 1,     // address, size
+  allocated_host,    // the same, of memory that the host sees; 1 if it was the host's before
+  freed,             // address, and the stream or 0
+  read,              // address, width of a row, pitch << 32 | Named << 30 | rows
+  written,           // the same
+  pointers,          // up to three parameters of a kernel
+  words_inside,      // up to three words of larger parameters
+  unknown,           // nothing: a kernel whose parameters are not known
+  place,             // the numbers of the stream and of the submission on the stream; with jitter only
+  told_host,         // the stream: what the call is about to submit may tell the host how far the stream is
+  after,             // up to three nodes that come before the one that the call adds to a graph
+  dependency,        // two nodes of a graph: the second one comes after the first one
+  allocated_managed, // address, size: the host sees it, and copies that name it as the host's wait
+  mapped,            // address, size, handle
+  handle,            // of memory that can be mapped, and 1 if somebody else sees it
+  unmapped,          // address, size
+  variable,          // of a module: address, size
+  found,             // address, size: no watched call has allocated it, and the driver knows it
+  array,             // nothing: the call uses an array
 };
 
 /// Which calls get a stack.

@@ -23,7 +23,7 @@ bool are_a_conflict(const Access& one, const Access& other) {
 
 auto content_of(const Access& access) {
   return std::tuple(access.rows.begin, access.rows.width, access.rows.pitch, access.rows.count, access.writes,
-                    access.use);
+                    access.use, access.memory);
 }
 
 } // namespace
@@ -31,7 +31,6 @@ auto content_of(const Access& access) {
 void Used::add(const Used& other) {
   accesses.insert(accesses.end(), other.accesses.begin(), other.accesses.end());
   HostEffects::add(other);
-  reads_of_host = reads_of_host || other.reads_of_host;
 }
 
 void Used::drop_repeated() {

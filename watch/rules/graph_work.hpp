@@ -13,7 +13,6 @@ namespace watch {
 /// What one submission uses.
 struct Used : HostEffects {
   std::vector<Access> accesses; // without points
-  bool reads_of_host = false;   // memory that the host sees
 
   void add(const Used& other);
   /// The same bytes need to be compared once only.

@@ -35,15 +35,20 @@ struct Rows {
   std::uint64_t end() const { return begin + (count - 1) * pitch + width; }
   /// False if rows of different pitches may overlap, which is not known.
   bool overlaps(const Rows& other) const;
+  bool covers(const Rows& other) const { return count == 1 && begin <= other.begin && other.end() <= end(); }
   bool operator==(const Rows&) const = default;
 };
 
 /// How sure it is that the memory is used.
 enum class Use : std::uint8_t {
-  copied,  // by a copy or a memset
-  pointer, // a parameter of a kernel
+  copied,  // by a copy or a memset, or made by a stream-ordered allocation
+  pointer, // a parameter of a kernel is the begin of the memory
+  inside,  // a parameter of a kernel lies in it: a pointer, or a number
   word,    // a part of a larger parameter, perhaps stale
 };
+
+/// Of one allocation: other memory may get its address.
+using Identity = std::uint64_t;
 
 struct Access {
   Rows rows;
@@ -51,26 +56,55 @@ struct Access {
   Use use = Use::copied;
   Point point = {};
   Site site = {};
+  Identity memory = 0;                                  // that is at the begin of the rows. 0: not known
+  std::shared_ptr<const std::vector<Point>> after = {}; // host functions, which may wait for later work
+};
+
+/// How the memory came to the program.
+enum class Origin : std::uint8_t {
+  call,       // cuMemAlloc and its like
+  pool,       // cuMemAllocAsync
+  registered, // it stays the host's
+  mapped,     // cuMemMap
+  variable,   // of a module
+  found,      // the driver knew it, and no watched call has made it
 };
 
 struct Allocation {
   std::uint64_t begin = 0, size = 0;
-  bool of_host = false; // the host sees it too
+  Origin origin = Origin::call;
+  Identity identity = 0;
+  bool of_host = false;    // somebody else sees it too: the host, or another process
+  bool is_managed = false; // and the driver moves it
   Handle context = 0;
   Site made;
-  std::vector<Access> accesses; // that the host has not waited for, at most `accesses_kept`
+  bool has_slices = false;      // kernels get pointers into it
+  std::vector<Access> accesses; // that the host has not waited for
 
   std::uint64_t end() const { return begin + size; }
-  bool is_of_pool() const; // cuMemAllocAsync has made it
-  /// Forgets what is ordered before everything that follows, and what the new access stands for.
+  /// Whether the call that frees it waits for the device.
+  bool is_waited_for() const { return origin != Origin::pool && origin != Origin::mapped; }
+  /// Forgets what is ordered before everything that follows, and what the new access stands for. Of many
+  /// accesses, neighbours become one.
   void add(const Access& access, const Order& order);
+  /// What the access uses: a kernel may use all that follows its pointer, but not other slices.
+  Rows rows_of(const Access& access) const {
+    return has_slices && access.use != Use::copied ? Rows{access.rows.begin, 1} : access.rows;
+  }
+
+private:
+  void merge();
 };
 
 class Memory {
 public:
   Allocation& allocate(std::uint64_t begin, std::uint64_t size);
+  /// One that was taken out is back.
+  void put_back(Allocation allocation);
   /// Takes the allocation out that begins there. Its size is 0 if there is none.
   Allocation free(std::uint64_t begin);
+  /// Takes out all that the range holds.
+  std::vector<Allocation> free(std::uint64_t begin, std::uint64_t size);
   Allocation* at(std::uint64_t address);
   /// Calls it with each allocation that the rows touch. Returns whether they lie in one.
   template <class See>
@@ -89,6 +123,7 @@ private:
   std::map<std::uint64_t, Allocation>::iterator first_behind(std::uint64_t address);
 
   std::map<std::uint64_t, Allocation> all_; // by address; they do not overlap
+  Identity last_ = 0;
 };
 
 } // namespace watch

@@ -4,30 +4,55 @@
 
 #include "rules/freed_ranges.hpp"
 #include "rules/graph_work.hpp"
+#include "rules/unseen_memory.hpp"
 #include "rules/work_kinds.hpp"
 
 #include <functional>
 #include <unordered_map>
+#include <unordered_set>
 
 namespace watch {
+
+/// Memory that was freed.
+struct Ended {
+  Origin origin = Origin::call;
+  Site made, freed;
+};
 
 /// The records of a thread come before the record of the call that they belong to.
 class MemoryRecords {
 public:
-  /// A record of memory. `mark` tells what comes before the next work of a stream, and nothing if the stream
-  /// is capturing.
-  void take(const Call& record, const std::function<std::optional<OrderMark>(const StreamKey&)>& mark);
+  /// What comes before a stream-ordered free. `is_held`: it may come after work that is submitted later.
+  struct Free {
+    OrderMark mark;
+    bool is_held;
+  };
+  /// A record of memory. `free` tells about the next work of a stream: nothing if the stream is
+  /// capturing.
+  void take(const Call& record, const std::function<std::optional<Free>(const StreamKey&)>& free);
   /// What belongs to the next call of the thread.
   std::vector<Part> parts_of_next_call(std::uint32_t thread);
-  /// What the next call of the thread frees. Its size is 0 if that is not known.
-  Allocation freed_by_next_call(std::uint32_t thread);
+  /// What the next call of the thread frees. Empty if that is not known.
+  std::vector<Allocation> freed_by_next_call(std::uint32_t thread);
+  /// The call has freed it, or has failed to. Calls that free without a stream are seen before they fail.
+  void end(const Call& call, std::vector<Allocation> freed);
+  void keep(const Call& call);
+  /// The end of what the access uses, or null if it lives or that is not known.
+  const Ended* end_of(const Access& access);
 
-  /// Returns the frees that a stream-ordered allocation comes after.
+  /// What a record of such a part tells, also of memory that lives already. Returns the frees that a
+  /// stream-ordered allocation comes after.
   std::vector<OrderMark> allocate(const Call& call, const Part& part);
+  void note_handle(const Part& part);
+  /// The point of a stream-ordered allocation, which is the first write.
+  void note_made(const Call& call, const Part& part, const Point& point, const Order& order);
+  /// Memory of a graph gets this address.
+  void forget_freed(const Part& part) { freed_.take(part.words[0], part.words[1]); }
   void end_context(Handle context) { memory_.end_context(context); }
 
-  /// What the call uses. Counts kernels whose parameters are not known, if a counter is given.
-  Used use_of(const Call& call, const std::vector<Part>& parts, unsigned long* unknown_kernels);
+  /// What the call uses. Counts kernels whose parameters are not known, and memory.
+  Used use_of(const Call& call, const std::vector<Part>& parts, unsigned long& unknown_kernels,
+              UnseenMemory& unseen);
 
   Allocation* at(std::uint64_t address) { return memory_.at(address); }
   /// Calls it with each allocation that the access may touch.
@@ -40,12 +65,24 @@ public:
   }
 
 private:
+  /// What a copy or a fill reads or writes. Kinds from `seen` on are of the host, too.
+  struct Side {
+    enum Kind : std::uint8_t { unknown, of_device, seen, managed_as_host, pageable } kind = unknown;
+    Named named = Named::of_device;
+    Access access = {};
+  };
+  Side side_of(const Call& call, const Part& part);
+  static void tell_host(const Call& call, const std::vector<Side>& sides, bool has_array, Used& used);
+  static void tell_host_without_stream(const std::vector<Side>& sides, bool has_array, Used& used);
   void add_words(const Call& call, const std::vector<Part>& parts, Used& used);
 
   Memory memory_;
+  std::unordered_set<std::uint64_t> seen_handles_; // of memory that somebody else sees
   FreedRanges freed_;
-  std::unordered_map<std::uint32_t, std::vector<Part>> parts_; // of each thread's next call
-  std::unordered_map<std::uint32_t, Allocation> dying_;        // which each thread is about to free
+  std::unordered_map<std::uint32_t, std::vector<Part>> parts_;       // of each thread's next call
+  std::unordered_map<std::uint32_t, std::vector<Allocation>> dying_; // which each thread is about to free
+  std::unordered_map<std::uint32_t, std::vector<Allocation>> freed_last_; // without a stream, by each thread
+  std::map<Identity, Ended> ended_;                                       // the last ones
 };
 
 } // namespace watch

@@ -13,11 +13,13 @@ struct HostEffects {
   bool stores_for_host = false; // the host may see that it has begun
   bool ends_for_host = false;   // the host may see that it is done, or waits for it
   bool may_wait = false;        // for something that is not known
+  bool waits_for_host = false;  // perhaps, and so for work that the host knows to be done
 
   void add(const HostEffects& other) {
     stores_for_host = stores_for_host || other.stores_for_host;
     ends_for_host = ends_for_host || other.ends_for_host;
     may_wait = may_wait || other.may_wait;
+    waits_for_host = waits_for_host || other.waits_for_host;
   }
 };
 

@@ -7,13 +7,21 @@
 #include "rules/object_text.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 
 namespace watch {
 
 namespace {
 
-constexpr unsigned repetitions = 3; // of what is only possible, before it is reported
+constexpr unsigned repetitions = 3;       // of what is only possible, before it is reported
+constexpr std::size_t doubts_kept = 1024; // with more, findings are lost
+
+/// Why a kernel may not use the memory.
+std::string doubt_text(const Access& access) {
+  return access.use == Use::word ? ": a part of a larger argument points there"
+                                 : ": an argument lies in it, which may be a number";
+}
 
 /// Nodes that were added to a graph have no stream.
 std::string place_text(const StreamKey& stream) {
@@ -32,7 +40,8 @@ public:
 private:
   std::shared_ptr<Capture> capture_of(const Call& call) const;
   Used use_of(const Call& call) {
-    return memory_.use_of(call, parts_, options_.blind != nullptr ? &options_.blind->kernels : nullptr);
+    OrderBlindness& blind = options_.blind != nullptr ? *options_.blind : unread_;
+    return memory_.use_of(call, parts_, blind.kernels, blind.memory);
   }
 
   // Before the call: what it uses, and what it does to the order.
@@ -48,9 +57,15 @@ private:
              std::optional<Finding>& finding);
   void check_captured(const Call& call, const std::shared_ptr<Capture>& capture);
   void check_graph(GraphWork* work);
+  void check_ends(const Call& call, const Used& used);
   void check_free(const Call& call);
+  void check_free(const Call& call, const Allocation& freed, std::optional<Finding>& finding);
   bool is_done_before_free(const Call& call, const Access& access) const;
   void report(std::optional<Finding> finding);
+  std::vector<Point> open_functions(const Access& access) const;
+  void doubt(Finding finding, std::vector<Point> others, std::vector<Point> functions);
+  void drop_doubts();
+  void end_doubts();
   Finding overlap(const Call& call, const Access& now, const Access& earlier, const Allocation& allocation);
 
   const World& world_;
@@ -60,13 +75,21 @@ private:
   KnownGraphs graphs_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, unsigned> seen_; // pairs of stacks
 
+  /// A finding, unless one of the host functions waits until the host knows that one of the others is done.
+  struct Doubt {
+    Finding finding;
+    std::vector<Point> others, functions;
+  };
+  std::vector<Doubt> doubts_;
+
   // Of the call under way:
   Call call_; // with its place, and the stream that it uses without naming it
   std::vector<Part> parts_;
   Used used_;
   const Used* launched_ = nullptr; // by the graph that is launched, if that is known
-  Allocation freed_;
+  std::vector<Allocation> freed_;
   OrderEffects effects_;
+  OrderBlindness unread_; // in place of one that nobody reads
 };
 
 std::shared_ptr<Capture> OrderRules::capture_of(const Call& call) const {
@@ -78,13 +101,15 @@ std::shared_ptr<Capture> OrderRules::capture_of(const Call& call) const {
 
 void OrderRules::before(const Call& call) {
   if (const Handle ended = world_.context_ended_by(call); ended != 0) memory_.end_context(ended);
+  if (!doubts_.empty()) drop_doubts();
   if (!call.is_of_the_program()) return;
   parts_ = memory_.parts_of_next_call(call.thread);
   used_ = {};
   launched_ = nullptr;
   effects_ = {};
   if (!call.succeeded()) {
-    memory_.freed_by_next_call(call.thread);
+    memory_.keep(call);
+    if (!parts_.empty() && call.result == CUDA_ERROR_INVALID_VALUE) used_ = use_of(call); // that was freed?
     return;
   }
   call_ = call;
@@ -97,29 +122,31 @@ void OrderRules::before(const Call& call) {
 }
 
 void OrderRules::prepare(const Call& call) {
-  HostEffects& to_host = effects_;
   switch (call.verb()) {
   case Verb::work:
     return prepare_work(call);
-  case Verb::copy: {
+  case Verb::copy:
     used_ = use_of(call);
-    to_host = used_;
-    const bool is_on_device =
-        !parts_.empty() && !used_.stores_for_host && !used_.ends_for_host && !used_.reads_of_host;
-    if (!is_on_device) to_host.ends_for_host = true; // measured: others return at once
+    effects_.add(used_);
     return;
-  }
   case Verb::graph_launch:
     return prepare_launch(call);
   case Verb::value_write:
-    to_host.stores_for_host = to_host.ends_for_host = true;
+    effects_.stores_for_host = effects_.ends_for_host = true;
     return;
   case Verb::memory_make:
     for (const Part& part : parts_)
-      memory_.allocate(call, part);
+      if (part.kind == MemoryPart::handle)
+        memory_.note_handle(part);
+      else
+        memory_.allocate(call, part);
     return;
   case Verb::memory_free:
     return prepare_free(call);
+  case Verb::node_add:
+    for (const Part& part : parts_)
+      if (part.kind == MemoryPart::allocated) memory_.forget_freed(part);
+    return;
   default:
     return;
   }
@@ -128,12 +155,15 @@ void OrderRules::prepare(const Call& call) {
 void OrderRules::prepare_work(const Call& call) {
   for (const Part& part : parts_)
     if (part.kind == MemoryPart::allocated || part.kind == MemoryPart::allocated_host) {
-      if (!capture_of(call)) effects_.behind = memory_.allocate(call, part); // else the memory of a graph
+      if (capture_of(call))
+        memory_.forget_freed(part);
+      else
+        effects_.behind = memory_.allocate(call, part);
       return;
     }
   if (call.work() == Work::free && !capture_of(call)) return prepare_free(call);
   used_ = use_of(call);
-  static_cast<HostEffects&>(effects_) = used_;
+  effects_.add(used_);
 }
 
 void OrderRules::prepare_launch(const Call& call) {
@@ -149,7 +179,8 @@ void OrderRules::prepare_launch(const Call& call) {
 void OrderRules::prepare_free(const Call& call) {
   freed_ = memory_.freed_by_next_call(call.thread);
   if (call.verb() == Verb::memory_free)
-    effects_.waits_for_device = !call.has(stays_on_device) && (freed_.size == 0 || !freed_.is_of_pool());
+    effects_.waits_for_device =
+        !call.has(stays_on_device) && (freed_.empty() || freed_.front().is_waited_for());
   else if (options_.blind != nullptr)
     ++options_.blind->frees;
 }
@@ -158,48 +189,86 @@ void OrderRules::prepare_free(const Call& call) {
 
 void OrderRules::after(const Call& call) {
   if (call.verb() == Verb::memory_part)
-    return memory_.take(call, [this](const StreamKey& key) -> std::optional<OrderMark> {
+    return memory_.take(call, [this](const StreamKey& key) -> std::optional<MemoryRecords::Free> {
       const StreamState* const stream = world_.stream(key);
       if (stream == nullptr || stream->is_capturing()) return std::nullopt;
-      return world_.order().next(*stream);
+      return MemoryRecords::Free{world_.order().next(*stream), world_.order().is_held(*stream)};
     });
-  if (!call.is_of_the_program() || !call.succeeded()) return;
+  if (!call.is_of_the_program()) return;
+  if (!call.succeeded()) return check_ends(call, used_);
+  if (!doubts_.empty()) end_doubts();
   switch (call.verb()) {
   case Verb::work:
     return check_work(call_);
   case Verb::copy:
-    return check(call_, used_);
+    check(call_, used_);
+    return check_ends(call_, used_);
   case Verb::graph_launch:
-    if (launched_ != nullptr) check(call_, *launched_);
-    return;
+    if (launched_ == nullptr) return;
+    check(call_, *launched_);
+    return check_ends(call_, *launched_);
   case Verb::value_write:
     if (const auto capture = capture_of(call)) graphs_.captured(capture).used.HostEffects::add(effects_);
     return;
   case Verb::memory_free:
-    if (!effects_.waits_for_device) check_free(call_);
-    return;
+    return check_free(call_);
   default:
     return check_graph(graphs_.see(call_, parts_, [&] { return use_of(call_); }));
   }
 }
 
 void OrderRules::check_work(const Call& call) {
+  const auto capture = capture_of(call);
+  const std::optional<Point>& point = world_.order().point();
   for (const Part& part : parts_)
-    if (part.kind == MemoryPart::allocated || part.kind == MemoryPart::allocated_host) return;
-  if (const auto capture = capture_of(call))
+    if (part.kind == MemoryPart::allocated || part.kind == MemoryPart::allocated_host) {
+      if (!capture && point) memory_.note_made(call, part, *point, world_.order().order());
+      return;
+    }
+  if (!capture && call.work() == Work::free) return check_free(call);
+  if (capture)
     check_captured(call, capture);
-  else if (call.work() == Work::free)
-    check_free(call);
   else
     check(call, used_);
+  check_ends(call, used_);
+}
+
+/// What is used after it was freed, even if that is on the same stream.
+void OrderRules::check_ends(const Call& call, const Used& used) {
+  std::optional<Finding> finding;
+  for (const Access& access : used.accesses) {
+    const Ended* const ended = memory_.end_of(access);
+    if (ended == nullptr) continue;
+    const bool is_certain = access.use <= Use::pointer;
+    if (!is_certain && (!options_.all || finding)) continue;
+    Access shown = access;
+    shown.site = Site(call);
+    std::string sentence = std::string(verb_of(shown)) + place_text(call.stream());
+    sentence += is_certain ? " uses memory" : " may use memory";
+    sentence += ended->origin == Origin::mapped ? " after it was unmapped" : " after it was freed";
+    if (!is_certain) sentence += doubt_text(access);
+    finding = Finding{Rule::freed_while_used, std::move(sentence), call, {}};
+    finding->is_possible = !is_certain;
+    finding->earlier.push_back({"it was freed here", ended->freed.call()});
+    if (call.verb() == Verb::graph_launch)
+      finding->earlier.push_back({"this call has put its use into the graph", access.site.call()});
+    finding->earlier.push_back({"it was allocated here", ended->made.call()});
+    if (is_certain) break;
+  }
+  report(std::move(finding));
 }
 
 void OrderRules::check(const Call& call, const Used& used) {
   const StreamOrder& order = world_.order();
-  if (!order.point() || order.is_held()) return;
+  const std::vector<Point>& functions = order.host_functions();
+  if (!order.point() || (order.is_held() && functions.empty())) return;
+  std::shared_ptr<const std::vector<Point>> after;
+  if (!functions.empty()) after = std::make_shared<const std::vector<Point>>(functions);
   std::optional<Finding> finding;
   for (Access access : used.accesses) {
+    if (memory_.end_of(access) != nullptr) continue; // other memory has the address
     access.point = *order.point();
+    access.after = after;
     if (call.verb() == Verb::graph_launch) access.site = Site(call);
     memory_.for_each(access, [&](Allocation& allocation) {
       check(call, access, allocation, finding);
@@ -214,10 +283,21 @@ void OrderRules::check(const Call& call, const Access& access, const Allocation&
                        std::optional<Finding>& finding) {
   for (const Access& earlier : allocation.accesses) {
     if (world_.order().order().is_before(earlier.point, access.point.stream) ||
-        !earlier.rows.overlaps(access.rows))
+        !allocation.rows_of(earlier).overlaps(allocation.rows_of(access)))
       continue;
     if (!earlier.writes && !access.writes) continue;
     const bool is_certain = earlier.use == Use::copied && access.use == Use::copied;
+    std::vector<Point> functions = open_functions(earlier), others;
+    if (!functions.empty()) others.push_back(access.point);
+    if (access.after) {
+      functions.insert(functions.end(), access.after->begin(), access.after->end());
+      others.push_back(earlier.point);
+    }
+    if (!functions.empty()) {
+      if (is_certain)
+        doubt(overlap(call, access, earlier, allocation), std::move(others), std::move(functions));
+      continue;
+    }
     if (is_certain) {
       finding = overlap(call, access, earlier, allocation);
       continue;
@@ -239,14 +319,57 @@ Finding OrderRules::overlap(const Call& call, const Access& now, const Access& e
   sentence += is_certain ? (now.writes ? " overwrites" : " reads") : " may use";
   sentence += " memory that " + std::string(verb_of(earlier)) +
               place_text(key_of(earlier.site.stream, earlier.site.context, earlier.site.thread));
-  sentence += is_certain ? (earlier.writes ? " writes" : " reads") : " may use at the same time";
+  const bool is_made = is_allocation(earlier);
+  sentence += is_made      ? " makes"
+              : is_certain ? (earlier.writes ? " writes" : " reads")
+                           : " may use at the same time";
   sentence += is_certain ? ", and nothing orders the two" : ": nothing orders the two";
   Finding finding{
       is_certain ? Rule::unordered_copies : Rule::unordered_kernel, std::move(sentence), call, {}};
   finding.is_possible = !is_certain;
   finding.earlier.push_back({"the other one was submitted here", earlier.site.call()});
-  finding.earlier.push_back({"the memory was allocated here", allocation.made.call()});
+  if (!is_made && allocation.origin != Origin::found)
+    finding.earlier.push_back({"the memory was allocated here", allocation.made.call()});
   return finding;
+}
+
+/// The host functions before the access that may wait still.
+std::vector<Point> OrderRules::open_functions(const Access& access) const {
+  std::vector<Point> open;
+  if (access.after)
+    std::ranges::copy_if(*access.after, std::back_inserter(open), [&](const Point& function) {
+      return world_.order().compare_with_host(function) != Ordered::before;
+    });
+  return open;
+}
+
+void OrderRules::doubt(Finding finding, std::vector<Point> others, std::vector<Point> functions) {
+  if (doubts_.size() < doubts_kept)
+    doubts_.push_back({std::move(finding), std::move(others), std::move(functions)});
+}
+
+/// A function that has not ended may have waited for what the host knows now.
+void OrderRules::drop_doubts() {
+  const Order& order = world_.order().order();
+  std::erase_if(doubts_, [&](const Doubt& doubt) {
+    return std::ranges::any_of(doubt.others,
+                               [&](const Point& other) { return order.is_known_by_host(other); });
+  });
+}
+
+/// The host has found that functions have ended, and did not know of the other work before.
+void OrderRules::end_doubts() {
+  std::vector<Doubt> left;
+  for (Doubt& doubt : std::exchange(doubts_, {})) {
+    const bool have_ended = std::ranges::all_of(doubt.functions, [&](const Point& function) {
+      return world_.order().compare_with_host(function) == Ordered::before;
+    });
+    if (have_ended)
+      report_(std::move(doubt.finding));
+    else
+      left.push_back(std::move(doubt));
+  }
+  doubts_.insert(doubts_.begin(), std::make_move_iterator(left.begin()), std::make_move_iterator(left.end()));
 }
 
 void OrderRules::report(std::optional<Finding> finding) {
@@ -290,26 +413,33 @@ bool OrderRules::is_done_before_free(const Call& call, const Access& access) con
 }
 
 void OrderRules::check_free(const Call& call) {
-  const Allocation freed = std::exchange(freed_, {});
-  if (call.has_stream() && world_.order().is_held()) return;
   std::optional<Finding> finding;
+  const bool is_held = call.has_stream() && world_.order().is_held();
+  if (!effects_.waits_for_device && !is_held)
+    for (const Allocation& freed : freed_)
+      check_free(call, freed, finding);
+  memory_.end(call, std::exchange(freed_, {}));
+  report(std::move(finding));
+}
+
+void OrderRules::check_free(const Call& call, const Allocation& freed, std::optional<Finding>& finding) {
   for (const Access& access : freed.accesses) {
-    if (is_done_before_free(call, access)) continue;
-    const bool is_certain = access.use != Use::word;
+    if (is_allocation(access) || is_done_before_free(call, access) || !open_functions(access).empty())
+      continue;
+    const bool is_certain = access.use <= Use::pointer;
     if (!is_certain && !options_.all) continue;
     const StreamKey user = key_of(access.site.stream, access.site.context, access.site.thread);
     std::string sentence = "memory of " + number_text(freed.size) + " bytes ";
     sentence += is_certain ? "is freed" : "may be freed too early";
     if (call.has_stream()) sentence += " on " + stream_text(call.stream());
     sentence += std::string(" while ") + verb_of(access) + " on " + stream_text(user);
-    sentence += is_certain ? " uses it: nothing orders the free behind it"
-                           : " may use it: a part of a larger argument points there";
+    sentence +=
+        is_certain ? " uses it: nothing orders the free behind it" : " may use it" + doubt_text(access);
     finding = Finding{Rule::freed_while_used, std::move(sentence), call, {}};
     finding->is_possible = !is_certain;
     finding->earlier.push_back({"it is used by this call", access.site.call()});
     finding->earlier.push_back({"it was allocated here", freed.made.call()});
   }
-  report(std::move(finding));
 }
 
 } // namespace

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "rules/finding.hpp"
+#include "rules/unseen_memory.hpp"
 #include "rules/world.hpp"
 
 namespace watch {
@@ -12,6 +13,7 @@ struct OrderBlindness {
   unsigned long kernels = 0;  // launches without information about parameters
   unsigned long launches = 0; // of graphs that were not captured, or were changed
   unsigned long frees = 0;    // of memory of pools that it did see
+  UnseenMemory memory;
 };
 
 struct OrderOptions {

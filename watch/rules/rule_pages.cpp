@@ -232,15 +232,17 @@ const std::vector<RulePage>& rule_pages() {
        "Destroy the object after its last use. If it has to live until the end of the program, destroy it "
        "before main returns, or suppress the finding."},
       {Rule::freed_while_used, "freed-while-used",
-       "frees memory while another stream uses it, and nothing orders the free behind the use",
+       "frees memory while another stream uses it, or uses memory that it has freed",
        "cuMemFreeAsync waits for the work of its own stream only, and cuMemFree waits for nothing if the "
        "memory is of "
        "a pool. As soon as the free is done, the memory may "
        "belong to "
-       "the next allocation, which overwrites what the other stream still reads, or is overwritten by it.",
+       "the next allocation, which overwrites what the other stream still reads, or is overwritten by it. "
+       "A graph keeps the addresses of its nodes, and not their memory.",
        "Let the stream that frees wait for an event that the other stream records after the last use, or "
        "free the "
-       "memory on the stream that used it last.",
+       "memory on the stream that used it last. Free the memory of a graph after its last launch, or set "
+       "other memory in its nodes.",
        "Call tensor.record_stream(stream) for each stream that uses the tensor in addition to the one that "
        "made it, or let "
        "its own stream wait for the other one before the last reference to the tensor goes away."},

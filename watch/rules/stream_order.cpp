@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "rules/stream_order.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace watch {
@@ -45,8 +46,33 @@ void StreamOrder::submit(const StreamKey& key, StreamState& stream, const OrderE
   if (effects.stores_for_host) order_.host_wait(order_.record(to), Surety::possible);
   point_ = order_.submit(to);
   is_held_ = order_.is_held(to);
+  host_functions_.clear();
+  if (is_held_) host_functions_ = order_.open_holds(to);
+  if (!are_host_functions(host_functions_)) host_functions_.clear();
   if (effects.ends_for_host) order_.host_wait(order_.record(to), Surety::possible);
-  if (effects.may_wait) order_.hold(to);
+  if (effects.may_wait)
+    order_.hold(to);
+  else if (effects.waits_for_host)
+    hold_for_host(to);
+}
+
+bool StreamOrder::are_host_functions(const std::vector<Point>& holds) const {
+  return std::all_of(holds.begin(), holds.end(), [&](const Point& hold) {
+    const auto last = last_functions_.find(hold.stream);
+    return last != last_functions_.end() && last->second == hold.place;
+  });
+}
+
+/// The last hold of a stream stands for the earlier ones.
+void StreamOrder::hold_for_host(std::uint32_t stream) {
+  std::vector<Point> own = order_.open_holds(stream);
+  std::erase_if(own, [stream](const Point& hold) { return hold.stream != stream; });
+  const bool is_known = are_host_functions(own);
+  const Point hold = order_.hold(stream);
+  if (is_known)
+    last_functions_[stream] = hold.place;
+  else
+    last_functions_.erase(stream);
 }
 
 OrderMark StreamOrder::record(const StreamKey& key, StreamState& stream) {

@@ -19,6 +19,8 @@ public:
   const std::optional<Point>& point() const { return point_; }
   /// Whether that work may come after work that is submitted later.
   bool is_held() const { return is_held_; }
+  /// The host functions that it may come after. Empty if it may also come after another wait.
+  const std::vector<Point>& host_functions() const { return host_functions_; }
 
   /// Whether the earlier work comes before work that is submitted to the stream now.
   Ordered compare(const Point& earlier, const StreamState& later) const;
@@ -33,6 +35,10 @@ public:
   Ordered compare_with_host(const EventState& earlier) const;
   /// What comes before work that is submitted to the stream now.
   OrderMark next(const StreamState& stream) const;
+  /// Whether that work may come after work that is submitted later.
+  bool is_held(const StreamState& stream) const {
+    return stream.number_in_order && order_.is_held(*stream.number_in_order);
+  }
   const Order& order() const { return order_; }
 
   // ---- What calls do ----
@@ -55,10 +61,15 @@ public:
 
 private:
   std::uint32_t number(const StreamKey& key, StreamState& stream);
+  bool are_host_functions(const std::vector<Point>& holds) const;
+  void hold_for_host(std::uint32_t stream);
 
   Order order_;
   std::optional<Point> point_;
   bool is_held_ = false;
+  std::vector<Point> host_functions_;
+  std::map<std::uint32_t, std::uint64_t>
+      last_functions_; // of each stream, its last hold if a host function is
 };
 
 } // namespace watch

@@ -14,7 +14,10 @@ bool is_opaque(const Call& call, const std::vector<Part>& parts) {
   return call.work() != Work::kernel && call.work() != Work::empty && parts.empty();
 }
 
+bool is_allocation(const Access& access) { return entry_data[access.site.entry].work == Work::allocation; }
+
 const char* verb_of(const Access& access) {
+  if (is_allocation(access)) return "an allocation";
   if (access.use != Use::copied) return "a kernel";
   const Work work = entry_data[access.site.entry].work;
   if (work == Work::graph) return "a graph";

@@ -18,6 +18,8 @@ struct Part {
 bool is_known_node(Work work);
 /// Work whose use of memory is not told.
 bool is_opaque(const Call& call, const std::vector<Part>& parts);
+/// The allocation itself, which comes before all uses.
+bool is_allocation(const Access& access);
 /// "a copy".
 const char* verb_of(const Access& access);
 

@@ -315,4 +315,46 @@ HARMLESS(host_node, "a node of a graph tells the host that its work is done", wi
   }
 }
 
+HARMLESS(number_like_a_pointer, "an argument of 64 bits is a number that lies in memory that is freed",
+         "--order") {
+  const CUfunction spin = kernel("_Z4spinPjy");
+  const CUdeviceptr freed = from_pool(gpu.a);
+  CUdeviceptr memory = on_device();
+  unsigned long long hash = freed + 4321 % block;
+  void* arguments[] = {&memory, &hash};
+  zero(freed, gpu.a);
+  expect(cuLaunchKernel(spin, 1, 1, 1, 1, 1, 1, 0, gpu.b, arguments, nullptr));
+  expect(cuMemFreeAsync(freed, gpu.a));
+}
+
+HARMLESS(polled_status,
+         "the host polls the end of a status of 128 bytes, which a stream copies behind its work",
+         with_order) {
+  const CUdeviceptr memory = on_device(), status = on_device();
+  auto* const words = reinterpret_cast<unsigned*>(pinned());
+  for (unsigned i = 1; i <= 10; ++i) {
+    const CUstream stream = i % 2 == 0 ? gpu.a : gpu.b;
+    zero(memory, stream);
+    expect(cuMemsetD32Async(status, i, 32, stream));
+    expect(cuMemcpyDtoHAsync(words, status, 128, stream));
+    while (__atomic_load_n(words + 31, __ATOMIC_ACQUIRE) != i)
+      sched_yield();
+  }
+}
+
+HARMLESS(slices_of_an_arena, "kernels and copies of two streams use slices of one allocation", with_order) {
+  const CUfunction touch = kernel("touch");
+  const CUdeviceptr arena = on_device(4 * block);
+  char* const host = pinned();
+  for (int i = 0; i < 10; ++i) {
+    for (const std::size_t slice : {0, 2}) {
+      CUdeviceptr memory = arena + slice * block;
+      void* arguments[] = {&memory};
+      expect(cuLaunchKernel(touch, 1, 1, 1, 1, 1, 1, 0, gpu.a, arguments, nullptr));
+    }
+    for (const std::size_t slice : {1, 3})
+      expect(cuMemcpyHtoDAsync(arena + slice * block, host, block, gpu.b));
+  }
+}
+
 } // namespace

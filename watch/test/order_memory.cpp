@@ -44,10 +44,11 @@ TEST_CASE("an allocation keeps a bounded number of uses, and none that the host 
   Memory memory;
   watch::Allocation& block = memory.allocate(0x1000, 1 << 20);
   for (std::uint64_t i = 0; i < 10'000; ++i)
-    block.add({{0x1000 + i, 1}, true, watch::Use::copied, order.submit(stream)}, order);
-  CHECK(block.accesses.size() == 64);
-  block.add({{0x1000 + 9'999, 1}, true, watch::Use::copied, order.submit(stream)}, order);
-  CHECK(block.accesses.size() == 64); // the same bytes, by the same stream
+    block.add({{0x1000 + 2 * i, 1}, true, watch::Use::copied, order.submit(stream)}, order); // no neighbours
+  const std::size_t kept = block.accesses.size();
+  CHECK((kept > 64 && kept <= 256));
+  block.add({{0x1000 + 2 * 9'999, 1}, true, watch::Use::copied, order.submit(stream)}, order);
+  CHECK(block.accesses.size() == kept); // the same bytes, by the same stream
   order.host_wait(order.record(stream));
   block.add({{0x1000, 1}, false, watch::Use::copied, order.submit(stream)}, order);
   CHECK(block.accesses.size() == 1);
@@ -93,4 +94,40 @@ TEST_CASE("the number of a removed stream goes to one of its kind and group", "[
   order.submit(legacy);
   CHECK(order.is_before(work, legacy));
   CHECK(order.add_stream(Order::Kind::blocking, 1) == removed);
+}
+
+TEST_CASE("neighbouring uses of an allocation are merged, and none is lost", "[order]") {
+  watch::Memory memory;
+  watch::Order order;
+  const auto stream = order.add_stream(watch::Order::Kind::independent, 1);
+  const auto other = order.add_stream(watch::Order::Kind::independent, 1);
+  watch::Allocation& arena = memory.allocate(0x10'0000, 1 << 20);
+  for (std::uint64_t i = 0; i < 5000; ++i)
+    arena.add({{0x10'0000 + i * 64, 64}, true, watch::Use::copied, order.submit(stream), {}}, order);
+  CHECK(arena.accesses.size() <= 256);
+  order.submit(other);
+  for (std::uint64_t i = 0; i < 5000; ++i) {
+    const Rows rows{0x10'0000 + i * 64, 64};
+    CHECK(std::ranges::any_of(arena.accesses, [&](const Access& each) {
+      return each.rows.overlaps(rows) && !order.is_before(each.point, other);
+    }));
+  }
+}
+
+TEST_CASE("a copy replaces what the stream has used before in its rows", "[order]") {
+  watch::Memory memory;
+  watch::Order order;
+  const auto stream = order.add_stream(watch::Order::Kind::independent, 1);
+  watch::Allocation& all = memory.allocate(0x1000, 0x1000);
+  const auto use = [&](Rows rows, bool writes) {
+    all.add({rows, writes, watch::Use::copied, order.submit(stream), {}}, order);
+  };
+  use({0x1000, 64}, false);
+  use({0x1040, 64}, true);
+  use({0x1000, 256}, false); // a read does not stand for a write
+  CHECK(all.accesses.size() == 2);
+  use({0x1000, 128}, true);
+  CHECK(all.accesses.size() == 2);
+  use({0x1000, 256}, true);
+  CHECK(all.accesses.size() == 1);
 }

@@ -369,4 +369,40 @@ MISTAKE("unordered-kernel", kernel_reads_while_copied,
   }
 }
 
+MISTAKE("unordered-kernel", slice_overwritten, "a slice of an arena is overwritten while a kernel uses it",
+        with_order) {
+  const CUfunction touch = kernel("touch");
+  CUdeviceptr slice = on_device(4 * block) + block;
+  char* const host = pinned();
+  void* arguments[] = {&slice};
+  for (int step = 0; step < 6; ++step) {
+    expect(cuMemcpyHtoDAsync(slice, host, block, gpu.b)); //!
+    order(gpu, gpu.b, gpu.a);
+    expect(cuLaunchKernel(touch, 1, 1, 1, 1, 1, 1, 0, gpu.a, arguments, nullptr)); //!
+    if (corrected) order(gpu, gpu.a, gpu.b);
+  }
+}
+
+MISTAKE("freed-while-used", slice_of_a_freed_arena, "an arena is freed while a kernel uses a slice of it",
+        with_order) {
+  const CUfunction touch = kernel("touch");
+  const CUdeviceptr arena = from_pool(gpu.a, 4 * block);
+  CUdeviceptr slice = arena + block;
+  void* arguments[] = {&slice};
+  order(gpu, gpu.a, gpu.b);
+  expect(cuLaunchKernel(touch, 1, 1, 1, 1, 1, 1, 0, gpu.b, arguments, nullptr)); //!
+  if (corrected) order(gpu, gpu.b, gpu.a);
+  expect(cuMemFreeAsync(arena, gpu.a)); //!
+}
+
+MISTAKE("unordered-copies", early_use_of_an_arena, "the first of 2,000 uses of an arena has no wait",
+        with_order) {
+  const CUdeviceptr arena = on_device(2000 * std::size_t{64});
+  char* const host = pinned();
+  for (std::size_t i = 0; i < 2000; ++i)
+    expect(cuMemsetD8Async(arena + i * 64, 1, 64, gpu.a)); //!
+  if (corrected) order(gpu, gpu.a, gpu.b);
+  expect(cuMemcpyDtoHAsync(host, arena, 64, gpu.b)); //!
+}
+
 } // namespace

@@ -167,6 +167,147 @@ TEST_CASE("work whose memory is not told may tell the host anything", "[order]")
   CHECK(process.end().empty());
 }
 
+namespace {
+
+/// As the auditor tells a copy: what it reads, then what it writes.
+std::uint64_t shape(watch::Named named) { return static_cast<std::uint64_t>(named) << 30U | 1U; }
+
+} // namespace
+
+TEST_CASE("a copy of what no call has allocated orders something only if it may wait", "[order]") {
+  constexpr std::uint64_t unknown = 0x70'0000, host = 0x7FFF'0000, small = 512, large = 2 << 20;
+  using watch::Named;
+  struct {
+    const char* what;
+    std::uint64_t from, to, size;
+    Named from_named, to_named;
+    bool may_wait;
+  } const copies[] = {
+      {"from pageable memory, staged", host, other, small, Named::of_host, Named::of_device, false},
+      {"the same, told by the address", host, other, small, Named::by_address, Named::by_address, false},
+      {"from pageable memory, more than is staged", host, other, large, Named::of_host, Named::of_device,
+       true},
+      {"to pageable memory", other, host, small, Named::of_device, Named::of_host, true},
+      {"from unknown memory of the device", unknown, other, small, Named::of_device, Named::of_device, false},
+      {"to unknown memory of the device", other, unknown, small, Named::of_device, Named::of_device, false},
+  };
+  for (const auto& copy : copies) {
+    INFO(copy.what);
+    Ordered process;
+    process.set(memory, first);
+    process.see(MemoryPart::read, {copy.from, copy.size, shape(copy.from_named)});
+    process.see(MemoryPart::written, {copy.to, copy.size, shape(copy.to_named)});
+    process.see("cuMemcpyAsync", {first});
+    process.set(memory, second);
+    CHECK(process.end().empty() == copy.may_wait);
+  }
+}
+
+TEST_CASE("memory that others see is imported, and handles are given away again", "[order]") {
+  constexpr std::uint64_t handle = 0x99;
+  for (const bool is_imported : {true, false}) {
+    Ordered process;
+    process.see(MemoryPart::handle, {handle, 1});
+    process.see("cuMemImportFromShareableHandle", {});
+    if (!is_imported) {
+      process.see(MemoryPart::handle, {handle, 0});
+      process.see("cuMemCreate", {});
+    }
+    process.see(MemoryPart::mapped, {0x80'0000, 4096, handle});
+    process.see("cuMemMap", {});
+    process.set(memory, first);
+    process.see(MemoryPart::written, {0x80'0000, 4, 1});
+    process.see("cuMemsetD32Async", {first});
+    process.set(memory, second);
+    CHECK(process.end().empty() == is_imported);
+  }
+}
+
+TEST_CASE("a free that was refused leaves the memory alive", "[order]") {
+  for (const bool has_stream : {false, true}) {
+    Ordered process;
+    process.see(MemoryPart::freed, {memory, has_stream ? first : 0});
+    if (!has_stream) process.see("cuMemFree_v2", {}); // recorded before it fails
+    if (has_stream)
+      process.see("cuMemFreeAsync", {first}, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    else
+      process.see("cuMemFree_v2", {}, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    process.set(memory, first);
+    CHECK(process.end().empty());
+  }
+}
+
+TEST_CASE("a use after a stream-ordered free is found, unless the free may come later", "[order]") {
+  for (const bool is_held : {false, true}) {
+    Ordered process;
+    process.allocate(memory, 4096, first);
+    if (is_held) process.see("cuStreamWaitValue32_v2", {first, other, 1, CU_STREAM_WAIT_VALUE_GEQ});
+    process.free(memory, first);
+    process.set(memory, second);
+    CHECK((process.end().find("freed-while-used") == 0) == !is_held);
+  }
+}
+
+TEST_CASE("a copy that is refused because its memory was freed is found", "[order]") {
+  for (const std::uint64_t address : {memory, std::uint64_t{0x70'0000}}) {
+    Ordered process;
+    process.see(MemoryPart::freed, {memory, 0});
+    process.see("cuMemFree_v2", {});
+    process.see(MemoryPart::written, {address, 512, 1});
+    process.see("cuMemsetD8Async", {first}, CUDA_ERROR_INVALID_VALUE);
+    CHECK((process.end().find("freed-while-used") == 0) == (address == memory));
+  }
+}
+
+TEST_CASE("the driver may know memory of a pool that was freed", "[order]") {
+  Ordered process;
+  process.allocate(memory, 4096, first);
+  process.free(memory, first);
+  process.see(MemoryPart::found, {memory, 4096});
+  process.set(memory, first);
+  CHECK(process.end().find("freed-while-used") == 0);
+}
+
+TEST_CASE("memory that somebody else shares may get the address of what was freed", "[order]") {
+  Ordered process;
+  process.allocate(memory, 4096, first);
+  process.free(memory, first);
+  process.see(MemoryPart::found, {memory, 4096});
+  process.see("cuIpcOpenMemHandle_v2", {});
+  process.set(memory, first);
+  CHECK(process.end().empty());
+}
+
+TEST_CASE("what the driver tells about an address does not replace what calls have told", "[order]") {
+  Ordered process;
+  process.set(memory, first);
+  process.see(MemoryPart::found, {memory - 4096, 1 << 20});
+  process.set(memory, second);
+  CHECK(process.end().find("unordered-copies") == 0);
+}
+
+TEST_CASE("copies and fills of memory that is not known are counted", "[order]") {
+  watch::World world;
+  watch::OrderBlindness blind;
+  world.add(watch::order_rules(world, [](const watch::Finding&) {}, {false, &blind}));
+  const auto part = [&](MemoryPart kind, std::uint64_t address) {
+    watch::CallData data{};
+    data.entry = watch::memory_entry;
+    data.count = 4;
+    data.thread = 1;
+    const std::uint64_t words[] = {static_cast<std::uint64_t>(kind), address, 4, 1};
+    std::copy(std::begin(words), std::end(words), data.words);
+    world.see(watch::decoded(data));
+  };
+  part(MemoryPart::written, 0x70'0000);
+  world.see(call_of("cuMemsetD32Async", {first}));
+  part(MemoryPart::array, 0);
+  part(MemoryPart::array, 0);
+  world.see(call_of("cuMemcpyAtoA_v2", {}));
+  CHECK(blind.memory.unknown == 1);
+  CHECK(blind.memory.arrays == 1);
+}
+
 TEST_CASE("a graph is not known if a node of another kind is added", "[order]") {
   Ordered process;
   process.see("cuGraphCreate", {0x500, 0});

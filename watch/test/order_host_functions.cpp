@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT
+// Missing waits behind host functions, which may wait for whatever the host knows.
+#include "order_programs.hpp"
+
+#include <cstdint>
+#include <sched.h>
+
+namespace {
+
+void launch_function(CUstream on) {
+  expect(cuLaunchHostFunc(
+      on, [](void*) {}, nullptr));
+}
+
+MISTAKE("unordered-copies", read_behind_a_host_function,
+        "a stream reads behind a host function what another stream writes", with_order) {
+  const CUdeviceptr memory = on_device();
+  char* const host = pinned();
+  zero(memory, gpu.a); //!
+  launch_function(gpu.b);
+  if (corrected) order(gpu, gpu.a, gpu.b);
+  expect(cuMemcpyDtoHAsync(host, memory, block, gpu.b)); //!
+  finish(gpu.b);
+}
+
+MISTAKE("unordered-copies", written_behind_a_host_function,
+        "another stream reads what a stream writes behind a host function", with_order) {
+  const CUdeviceptr memory = on_device();
+  char* const host = pinned();
+  launch_function(gpu.a);
+  zero(memory, gpu.a); //!
+  if (corrected) order(gpu, gpu.a, gpu.b);
+  expect(cuMemcpyDtoHAsync(host, memory, block, gpu.b)); //!
+  expect(cuCtxSynchronize());
+}
+
+HARMLESS(function_waits_for_a_worker, "a host function waits for a thread, which waits for the other stream",
+         with_order) {
+  static unsigned done = 0;
+  const CUdeviceptr memory = on_device();
+  expect(cuLaunchHostFunc(
+      gpu.b,
+      [](void*) {
+        while (__atomic_load_n(&done, __ATOMIC_ACQUIRE) == 0)
+          sched_yield();
+      },
+      nullptr));
+  zero(memory, gpu.a);
+  expect(cuMemsetD8Async(memory, 1, block, gpu.b));
+  finish(gpu.a);
+  __atomic_store_n(&done, 1U, __ATOMIC_RELEASE);
+  finish(gpu.b);
+}
+
+HARMLESS(function_waits_for_later_work, "a host function waits for work that is submitted later",
+         with_order) {
+  static unsigned done = 0;
+  const CUdeviceptr memory = on_device();
+  expect(cuLaunchHostFunc(
+      gpu.b,
+      [](void*) {
+        while (__atomic_load_n(&done, __ATOMIC_ACQUIRE) == 0)
+          sched_yield();
+      },
+      nullptr));
+  expect(cuMemsetD8Async(memory, 1, block, gpu.b));
+  zero(memory, gpu.a);
+  finish(gpu.a);
+  __atomic_store_n(&done, 1U, __ATOMIC_RELEASE);
+  finish(gpu.b);
+}
+
+HARMLESS(function_behind_a_value,
+         "a host function behind a wait for a value, which comes from the other stream", with_order) {
+  const CUdeviceptr memory = on_device();
+  char* const words = pinned();
+  const CUdeviceptr word = reinterpret_cast<std::uintptr_t>(words);
+  __atomic_store_n(reinterpret_cast<unsigned*>(words), 0U, __ATOMIC_RELEASE);
+  expect(cuStreamWaitValue32(gpu.b, word, 1, CU_STREAM_WAIT_VALUE_GEQ));
+  launch_function(gpu.b);
+  zero(memory, gpu.b);
+  zero(memory, gpu.a);
+  expect(cuStreamWriteValue32(gpu.a, word, 1, 0));
+  expect(cuCtxSynchronize());
+}
+
+} // namespace

@@ -69,6 +69,7 @@ void add_library(const link_map& map) {
   find(added.parameters.of_function, map, "cuFuncGetParamInfo");
   find(added.parameters.of_kernel, map, "cuKernelGetParamInfo");
   find(added.find, map, "cuGetProcAddress_v2");
+  find(added.optional_call, map, "cueventOptionalCall");
   if (added.current_context != nullptr && added.stream_context != nullptr && added.is_capturing != nullptr)
     added.map = &map;
   else

@@ -171,6 +171,7 @@ void probe(const Thread& thread, Stream& stream, const StreamName& name) {
   const TryLocked lock(stream.lock, 0); // else the looker has it, or somebody who probes
   if (!lock || stream.stopped || !stream.is(name) || cleared_by_fork->captures.are_active()) return;
   const Library& library = state.libraries[stream.library];
+  const OwnCalls own(library);
   std::uint64_t begun = ticks();
   if (is_capturing(library, name)) return;
   if (stream.events[0] == nullptr) {

@@ -19,6 +19,8 @@ constexpr unsigned long reuse = 10;     // how often a pool would give each even
 constexpr auto long_wait = 50ms;        // of all calls of a place
 constexpr auto shortest_wait = 10us;    // a call that has nothing to wait for takes less
 
+constexpr std::size_t threads_kept = 8192; // the ends of threads are not known
+
 constexpr Handle legacy_stream = 1;
 
 /// A stack and its function. Calls without a stack have one place for each function.
@@ -76,6 +78,8 @@ public:
       for (const Handle event : call.events())
         record_event(event, !is_launch);
   }
+
+  void forget(std::uint64_t number) override { late_queries_of_.erase(number); }
 
   void end(bool by_itself) override;
 
@@ -168,6 +172,7 @@ private:
 
   void add_work(const Call& call) {
     if (!world_.captures().empty()) return; // it may be captured, and costs nothing then
+    if (submitting_.size() >= threads_kept) submitting_.clear();
     submitting_.insert(call.thread);
     const StreamState* const stream = world_.stream(call.stream());
     if (call.stream_handle == legacy_stream) {

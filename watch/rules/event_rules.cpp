@@ -41,6 +41,7 @@ public:
       break;
     case Verb::event_destroy:
       if (event != nullptr && call.succeeded()) report_waits(event->number);
+      if (call.succeeded()) late_waits_.erase(call.event);
       break;
     case Verb::event_export: // others may record it
       if (event != nullptr && call.succeeded()) for_nothing_.erase(event->number);
@@ -72,6 +73,14 @@ public:
     default:
       break;
     }
+  }
+
+  void forget(std::uint64_t number) override {
+    report_waits(number); // of an event that ended with its context
+    late_records_.erase(number);
+    lost_.erase(number);
+    used_records_.erase(number);
+    told_.erase(number);
   }
 
   void end(bool) override {
@@ -199,7 +208,8 @@ private:
     if (waits.findings.empty())
       for (const auto& [key, stream] : world_.streams())
         if (stream.work > stream.marked_work) waits.busy.insert(key);
-    if (finding.call.stack != 0) events_of_place_[finding.call.stack].insert(number);
+    if (finding.call.stack != 0)
+      if (auto& events = events_of_place_[finding.call.stack]; events.size() < 2) events.insert(number);
     if (waits.findings.size() < waits_kept) waits.findings.push_back(std::move(finding));
   }
 
@@ -322,7 +332,7 @@ private:
   std::unordered_map<Handle, LateWait> late_waits_;                            // by event
   std::unordered_map<std::uint64_t, unsigned> late_records_;                   // of events, by number
   std::unordered_map<std::uint64_t, WaitsForNothing> for_nothing_;             // by number of the event
-  std::unordered_map<std::uint32_t, std::set<std::uint64_t>> events_of_place_; // that waits for nothing
+  std::unordered_map<std::uint32_t, std::set<std::uint64_t>> events_of_place_; // that waits for nothing; two
   std::unordered_map<std::uint64_t, LostRecords> lost_;                        // as above
   std::unordered_set<std::uint32_t> places_of_rings_; // of waits for events that were recorded later
   std::unordered_set<std::uint64_t> used_records_;    // events whose last record something has used

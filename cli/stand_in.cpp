@@ -111,7 +111,7 @@ pid_t StandIn::start(const std::function<void()>& child) {
   });
   take_from_kernel();
   for (const siginfo_t& early : std::exchange(pending_, {}))
-    send(early); // also those of the group, which the program did not get
+    send(early);      // also those of the group, which the program did not get
   witness_.emplace(); // after the program: the command's first child is the program
   witness = witness_->process();
   sigprocmask(SIG_SETMASK, &usual, nullptr);
@@ -150,7 +150,8 @@ void StandIn::note(const siginfo_t& signal) {
     requests_.report = true;
     return;
   }
-  if ((number == SIGTERM || number == SIGHUP || number == SIGINT || number == SIGQUIT) && !was_ignored(number))
+  if ((number == SIGTERM || number == SIGHUP || number == SIGINT || number == SIGQUIT) &&
+      !was_ignored(number))
     requests_.interrupted = true;
   pending_.push_back(signal);
 }
@@ -180,8 +181,7 @@ void StandIn::pass_on() {
 
 void StandIn::send(const siginfo_t& signal) const {
   siginfo_t copy = signal;
-  if (signal.si_code != SI_QUEUE ||
-      syscall(SYS_rt_sigqueueinfo, program_, signal.si_signo, &copy) != 0)
+  if (signal.si_code != SI_QUEUE || syscall(SYS_rt_sigqueueinfo, program_, signal.si_signo, &copy) != 0)
     kill(program_, signal.si_signo);
 }
 

@@ -3,13 +3,15 @@
 // it in the folder that CUEVENT_WATCH names when it loads libcuda, and makes another one after a fork.
 #pragma once
 
+#include "protocol/calls.hpp"
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 
 namespace watch {
 
-inline constexpr std::uint32_t protocol_version = 14; // changes with any type of this file and with calls.hpp
+inline constexpr std::uint32_t protocol_version = 15; // changes with any type of this file and with calls.hpp
 
 inline constexpr std::uint32_t folder_limit = 200; // bytes of the name of the folder, with its end
 /// A file in the folder that the reader has locked as long as it lives.
@@ -143,8 +145,10 @@ struct Region {
   std::uint32_t process;           // its number in `name_space`
   std::atomic<std::uint32_t> lost; // records that found no room
   std::atomic<std::uint32_t> slots_used,
-      slots_seen;                          // of `threads`: the next unused one, the next to be looked at
-  std::atomic<std::uint32_t> lost_threads; // not 0: a thread found no slot
+      slots_seen;                               // of `threads`: the next unused one, the next to be looked at
+  std::atomic<std::uint32_t> lost_threads;      // calls of threads that found no slot
+  std::atomic<std::uint32_t> lost_libraries;    // copies of libcuda whose calls are not watched
+  std::atomic<std::uint8_t> newer[entry_count]; // not 0: the program has a newer version of this function
   std::atomic<std::uint32_t> module_count;
   std::atomic<std::uint32_t> stack_count;
   std::atomic<std::uint32_t> frame_count;

@@ -294,9 +294,10 @@ The program needs no change: C++ or Python, on the driver or the runtime API. Fi
 they happen, each with its stack, what the driver does in that case, and how to fix it. The last line says how
 many processes and calls were watched, and which processes could not be.
 
-Exit codes: the program's; 128 + N if signal N ended the program; 1 findings, with --fail; 2 a wrong option,
-or a file that cannot be used, and no program was started; 3 the program has succeeded, and the file of --json
-could not be written; 126 the program cannot be run or watched; 127 it is not found.
+Exit codes: the program's, or the same signal; 1 findings, with --fail; 2 a wrong option, or a file that
+cannot be used, and no program was started; 3 the program has succeeded, and the file of --json could not be
+written; 126 the program cannot be run or watched; 127 it is not found. Signals to the command reach the
+program.
 
 The loader of glibc puts an auditing library into the program (LD_AUDIT). So programs that are linked
 statically or run with the rights of another user cannot be watched.

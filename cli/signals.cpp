@@ -12,26 +12,26 @@
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 namespace cli {
-
-volatile std::sig_atomic_t Requested::end = 0;
-volatile std::sig_atomic_t Requested::interrupted = 0;
-volatile std::sig_atomic_t Requested::report = 0;
 
 namespace {
 
 using namespace std::chrono_literals;
 
-constexpr int changed[] = {SIGCHLD, SIGPIPE, SIGXFSZ, SIGUSR1, SIGUSR2, SIGTERM, SIGHUP, SIGINT, SIGQUIT};
-struct sigaction inherited[std::size(changed)]; // as this command was started with
+volatile std::sig_atomic_t end_signal = 0, interrupted = 0, report_requested = 0;
+
+constexpr std::size_t signals = 65; // by their number
+struct sigaction inherited[signals];
+sigset_t inherited_mask;
+bool is_kept = false;
 
 void handle(int number, void (*handler)(int)) {
-  struct sigaction action {
-  }, old{};
+  struct sigaction action {};
   action.sa_handler = handler;
-  if (sigaction(number, nullptr, &old) == 0 && old.sa_handler != SIG_IGN) sigaction(number, &action, nullptr);
+  if (!was_ignored(number)) sigaction(number, &action, nullptr);
 }
 
 /// Whether the process has ended within the time.
@@ -58,28 +58,46 @@ void kill_and_wait(pid_t process) {
 
 } // namespace
 
-void handle_signals(Interrupt interrupt, Reports reports) {
-  for (std::size_t i = 0; i < std::size(changed); ++i)
-    sigaction(changed[i], nullptr, &inherited[i]);
+void keep_inherited_signals() {
+  if (std::exchange(is_kept, true)) return;
+  for (std::size_t number = 1; number < signals; ++number)
+    sigaction(static_cast<int>(number), nullptr, &inherited[number]);
+  sigprocmask(SIG_BLOCK, nullptr, &inherited_mask);
+}
+
+bool was_ignored(int number) { return inherited[number].sa_handler == SIG_IGN; }
+
+ObeyedSignals::ObeyedSignals(Reports reports) {
+  keep_inherited_signals();
   // The program's exit code is wanted even if the parent ignores the ends of its children, and the reader
   // of the findings may end before the program.
   std::signal(SIGCHLD, SIG_DFL);
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
-  const auto on_end = [](int number) {
-    Requested::interrupted = 1;
-    Requested::end = number;
-  };
-  const auto on_interrupt = [](int) { Requested::interrupted = 1; };
-  if (reports == Reports::on_signal) handle(SIGUSR1, [](int) { Requested::report = 1; });
-  for (const int number : {SIGTERM, SIGHUP})
-    handle(number, on_end);
-  // Those mean what the program makes of them: a batch system sends them to all processes of a job.
-  if (reports == Reports::none) handle(SIGUSR1, [](int number) { Requested::end = number; });
-  handle(SIGUSR2, [](int number) { Requested::end = number; });
-  for (const int number : {SIGINT, SIGQUIT})
-    handle(number, interrupt == Interrupt::command ? +on_end : +on_interrupt);
+  if (reports == Reports::on_signal) handle(SIGUSR1, [](int) { report_requested = 1; });
+  for (const int number : {SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM})
+    if (number != SIGUSR1 || reports == Reports::none)
+      handle(number, [](int came) {
+        interrupted = 1;
+        end_signal = came;
+      });
 }
+
+Requests ObeyedSignals::wait(std::chrono::nanoseconds limit) {
+  std::this_thread::sleep_for(limit);
+  Requests requests;
+  if (report_requested != 0) {
+    report_requested = 0;
+    requests.report = true;
+  }
+  if (interrupted != 0) {
+    interrupted = 0;
+    requests.interrupted = true;
+  }
+  return requests;
+}
+
+int ObeyedSignals::end() { return end_signal; }
 
 pid_t start_process(const std::function<void()>& child) {
   sigset_t all, before;
@@ -87,9 +105,9 @@ pid_t start_process(const std::function<void()>& child) {
   sigprocmask(SIG_BLOCK, &all, &before); // a signal for the child is not to run a handler of this command
   const pid_t started = fork();
   if (started == 0) {
-    for (std::size_t i = 0; i < std::size(changed); ++i)
-      sigaction(changed[i], &inherited[i], nullptr);
-    sigprocmask(SIG_SETMASK, &before, nullptr);
+    for (std::size_t number = 1; number < signals; ++number)
+      sigaction(static_cast<int>(number), &inherited[number], nullptr);
+    sigprocmask(SIG_SETMASK, &inherited_mask, nullptr);
     child();
     _exit(1);
   }

@@ -7,8 +7,8 @@
 #include "program_arguments.hpp"
 #include "report/folder.hpp"
 #include "report/printable.hpp"
-#include "signals.hpp"
 #include "sim/sim_report.hpp"
+#include "stand_in.hpp"
 #include "standard_files.hpp"
 #include "temporary_folder.hpp"
 
@@ -116,14 +116,15 @@ private:
   off_t begin_ = 0;
 };
 
-/// Returns the process. If the program cannot be started, says why and returns the exit code in `failed`.
-pid_t start(const SimOptions& options, const fs::path& folder, const std::string& lines, int& failed) {
+/// Returns success. If the program cannot be started, says why and returns the exit code.
+ExitCode start(StandIn& stand_in, const SimOptions& options, const fs::path& folder,
+               const std::string& lines) {
   const std::vector<char*> arguments = arguments_of(options.program);
   const std::string libraries = library_path(folder), driver = folder / "libcuda.so.1";
   const std::string audits = audit_libraries(folder);
   int ends[2]; // the new program closes the second one
   if (pipe2(ends, O_CLOEXEC) != 0) throw std::runtime_error(std::string("pipe: ") + std::strerror(errno));
-  const pid_t child = start_process([&] {
+  const pid_t child = stand_in.start([&] {
     setenv("LD_LIBRARY_PATH", libraries.c_str(), 1);
     if (!audits.empty()) setenv("LD_AUDIT", audits.c_str(), 1);
     setenv("CUEVENT_DRIVER", driver.c_str(), 1);
@@ -141,51 +142,19 @@ pid_t start(const SimOptions& options, const fs::path& folder, const std::string
   while ((told = read(ends[0], &error, sizeof error)) < 0 && errno == EINTR) {
   }
   close(ends[0]);
-  if (told != sizeof error) return child;
+  if (told != sizeof error) return success;
   waitpid(child, nullptr, 0);
   watch::print_text("cuevent: " + options.program.front() + ": " + std::strerror(error) + '\n');
-  failed = error == ENOENT ? not_found : not_started;
-  return child;
-}
-
-/// Passes signals on until the program ends. Returns its status.
-int wait_for(pid_t child) {
-  using namespace std::chrono_literals;
-  int status = 0;
-  for (unsigned idle = 0;; ++idle) {
-    if (Requested::end != 0) {
-      kill(child, Requested::end);
-      Requested::end = 0;
-    }
-    const pid_t ended = waitpid(child, &status, WNOHANG);
-    if (ended == child) return status;
-    if (ended < 0 && errno != EINTR)
-      throw std::runtime_error(std::string("waitpid: ") + std::strerror(errno));
-    std::this_thread::sleep_for(idle < 200 ? 200us : idle < 1000 ? 1ms : 5ms);
-  }
-}
-
-/// Ends in the same way as the program, without a core file of its own.
-int end_like(int status) {
-  if (!WIFSIGNALED(status)) return WEXITSTATUS(status);
-  const int signal = WTERMSIG(status);
-  const rlimit none{0, 0};
-  setrlimit(RLIMIT_CORE, &none);
-  std::signal(signal, SIG_DFL);
-  sigset_t own;
-  sigemptyset(&own);
-  sigaddset(&own, signal);
-  sigprocmask(SIG_UNBLOCK, &own, nullptr);
-  raise(signal);
-  return 128 + signal; // as the first process of a container, which most signals do not end
+  return error == ENOENT ? not_found : not_started;
 }
 
 } // namespace
 
 int simulate(const SimOptions& options) {
+  using namespace std::chrono_literals;
   fill_closed_descriptors();
   const fs::path folder = simulator_folder();
-  handle_signals(Interrupt::program, Reports::none);
+  StandIn stand_in(Reports::none);
   std::optional<OutputFile> file; // whatever is wrong with its name is found before the program starts
   try {
     if (!options.report.empty()) file.emplace(options.report);
@@ -197,10 +166,12 @@ int simulate(const SimOptions& options) {
   SimReport report("");
   {
     const Lines lines;
-    int failed = 0;
-    const pid_t child = start(options, folder, lines.path(), failed);
-    if (failed != 0) return failed;
-    status = wait_for(child);
+    if (const ExitCode failed = start(stand_in, options, folder, lines.path()); failed != success)
+      return failed;
+    for (std::optional<int> ended; !ended; status = ended.value_or(0)) {
+      stand_in.wait(5ms);
+      ended = stand_in.follow();
+    }
     report = SimReport(lines.read());
     if (lines.is_incomplete())
       watch::print_text("cuevent sim: " + lines.path() +

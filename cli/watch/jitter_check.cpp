@@ -244,7 +244,7 @@ private:
 } // namespace
 
 int check_with_jitter(const WatchOptions& options) {
-  handle_signals(Interrupt::command, Reports::none);
+  const ObeyedSignals signals(Reports::none);
   return Search(options).run();
 }
 

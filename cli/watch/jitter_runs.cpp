@@ -83,12 +83,12 @@ int wait_for(pid_t child, std::chrono::steady_clock::duration limit) {
   const auto begin = std::chrono::steady_clock::now();
   int status = 0;
   for (; waitpid(child, &status, WNOHANG) == 0; std::this_thread::sleep_for(1ms)) {
-    if (Requested::end == 0 && std::chrono::steady_clock::now() - begin <= limit) continue;
+    if (ObeyedSignals::end() == 0 && std::chrono::steady_clock::now() - begin <= limit) continue;
     end_process(child);
-    if (Requested::end != 0) throw Stopped{Requested::end};
+    if (const int number = ObeyedSignals::end(); number != 0) throw Stopped{number};
     return 128 + SIGKILL;
   }
-  if (Requested::end != 0) throw Stopped{Requested::end};
+  if (const int number = ObeyedSignals::end(); number != 0) throw Stopped{number};
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 

@@ -117,7 +117,7 @@ std::string listed_libraries(const WatchableProgram& program) {
   close(ends[1]);
   std::string text;
   char read_now[4096];
-  for (ssize_t length = 0; child > 0 && (length = read(ends[0], read_now, sizeof read_now)) > 0;)
+  for (ssize_t length = 0; child > 0 && (length = ::read(ends[0], read_now, sizeof read_now)) > 0;)
     text.append(read_now, static_cast<std::size_t>(length));
   close(ends[0]);
   if (child > 0) waitpid(child, nullptr, 0);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "watch/seen.hpp"
 
+#include "protocol/protocol.hpp"
+
 #include <map>
 #include <vector>
 
@@ -41,6 +43,22 @@ std::string blindness_text(const watch::OrderBlindness& blind, bool has_torch) {
   return text;
 }
 
+std::string passed_by_text(const watch::BlindSpots& spots) {
+  std::string text;
+  if (spots.calls > 0)
+    text += "; " + counted(spots.calls, "call", "calls") + " passed by, because a process had more than " +
+            std::to_string(watch::thread_limit) + " threads";
+  if (spots.libraries > 0)
+    text +=
+        "; the calls of " + counted(spots.libraries, "more copy", "more copies") + " of libcuda passed by";
+  if (spots.functions.empty()) return text;
+  text += "; the program has newer versions of " + counted(spots.functions.size(), "function", "functions") +
+          ", whose calls passed by:";
+  for (const std::string& name : spots.functions)
+    text += ' ' + name;
+  return text;
+}
+
 } // namespace
 
 std::string seen_text(const WatchSession& watched, std::size_t findings, bool have_hangs) {
@@ -60,7 +78,7 @@ std::string seen_text(const WatchSession& watched, std::size_t findings, bool ha
   text += blindness_text(watched.blind(), watched.has_torch_with_order());
   for (const auto& [reason, count] : reasons)
     text += "; " + counted(count, "process", "processes") + reason;
-  return text;
+  return text + passed_by_text(watched.passed_by());
 }
 
 std::string vendor_text(std::size_t findings) {

@@ -120,6 +120,7 @@ void WatchSession::leave_processes() {
 
 void WatchSession::take_leave_of(const Process& process) {
   held_.end(*process.file);
+  passed_by_.add(process.file->blind_spots());
   has_torch_ = has_torch_ || process.file->has_loaded("libc10_cuda");
 }
 

@@ -2,6 +2,7 @@
 // What `cuevent watch` knows while it runs: the calls of all watched processes, and what is wrong with them.
 #pragma once
 
+#include "report/blind_spots.hpp"
 #include "report/hang.hpp"
 #include "report/process_rules.hpp"
 #include "report/report.hpp"
@@ -56,6 +57,7 @@ public:
   std::size_t processes() const { return processes_.size() + ended_.size(); }
   unsigned long calls() const { return calls_; }
   const watch::OrderBlindness& blind() const { return blind_; }
+  const watch::BlindSpots& passed_by() const { return passed_by_; }
   bool has_torch_with_order() const { return has_torch_ && !options_.order.empty(); }
 
   /// Processes of which not all calls are known.
@@ -92,6 +94,7 @@ private:
   std::optional<watch::UnwatchedProcesses> others_;
   unsigned long calls_ = 0;
   watch::OrderBlindness blind_;
+  watch::BlindSpots passed_by_;
   bool has_torch_ = false; // which has an allocator of its own
 };
 

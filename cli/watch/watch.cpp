@@ -7,6 +7,7 @@
 #include "report/readable_name.hpp"
 #include "report/terminal.hpp"
 #include "signals.hpp"
+#include "stand_in.hpp"
 #include "standard_files.hpp"
 #include "watch/annotations.hpp"
 #include "watch/ask.hpp"
@@ -23,9 +24,7 @@
 #include "watch/watched_program.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
-#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -34,7 +33,6 @@
 #include <stdexcept>
 #include <string_view>
 #include <sys/wait.h>
-#include <thread>
 #include <unistd.h>
 
 namespace cli {
@@ -45,49 +43,49 @@ constexpr int watch_json_version = 1; // docs/watch.schema.json describes it
 
 int exit_code_of(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
 
-/// Reads until the program has ended, or, without a program, until a signal says so. Returns the exit code.
-int read_until_end(WatchSession& watched, pid_t child, std::chrono::nanoseconds hang) {
+/// Without a program, a signal ends the watch.
+class Attached {
+public:
+  explicit Attached(Reports reports) : signals_(reports) {}
+  Requests wait(std::chrono::nanoseconds limit) { return signals_.wait(limit); }
+  static std::optional<int> follow() {
+    return ObeyedSignals::end() == 0 ? std::nullopt : std::optional(status_of(success));
+  }
+
+private:
+  ObeyedSignals signals_;
+};
+
+/// Reads until the program has ended, or the watch. Returns the status of the program.
+template <class Source>
+int read_until_end(WatchSession& watched, Source& source, std::chrono::nanoseconds hang) {
   using namespace std::chrono_literals;
+  using Clock = std::chrono::steady_clock;
   constexpr auto look_interval = 50ms;
-  const auto report_interrupted = [&] {
-    if (Requested::interrupted == 0) return;
-    Requested::interrupted = 0;
-    if (hang > 0s) watched.report(1s, false);
-  };
-  const auto read_the_rest = [&] { // what was recorded before the end, and some of what is recorded meanwhile
-    constexpr int last_turns = 8;
-    for (int turn = 0; turn < last_turns && watched.read(); ++turn) {
-    }
-    report_interrupted();
-    watched.end_processes();
+  auto next_interruption = Clock::now(); // a program is often asked to end twice: alone, and with its group
+  const auto report = [&](const Requests& requests) {
+    if (requests.report) watched.report(0s, true);
+    if (!requests.interrupted || hang == 0s || Clock::now() < next_interruption) return;
+    watched.report(1s, false);
+    next_interruption = Clock::now() + 1s;
   };
   unsigned idle = 0;
-  auto next_look = std::chrono::steady_clock::now() + look_interval;
-  for (;;) {
+  auto next_look = Clock::now() + look_interval;
+  for (std::chrono::nanoseconds pause = 0s;;) {
+    const Requests requests = source.wait(pause);
     const bool found = watched.read();
     watched.find_unwatched();
-    if (Requested::report != 0) {
-      Requested::report = 0;
-      watched.report(0s, true);
-    }
-    report_interrupted();
-    if (Requested::end != 0) {
-      if (child == 0) {
-        read_the_rest();
-        return 0;
+    report(requests);
+    if (const std::optional<int> status = source.follow()) {
+      constexpr int last_turns =
+          8; // what was recorded before the end, and some of what is recorded meanwhile
+      for (int turn = 0; turn < last_turns && watched.read(); ++turn) {
       }
-      kill(child, Requested::end);
-      Requested::end = 0;
+      report(source.wait(0s));
+      watched.end_processes();
+      return *status;
     }
-    int status = 0;
-    const pid_t ended = child == 0 ? 0 : waitpid(child, &status, WNOHANG);
-    if (ended < 0 && errno != EINTR)
-      throw std::runtime_error(std::string("waitpid: ") + std::strerror(errno));
-    if (ended == child && child != 0) {
-      read_the_rest();
-      return exit_code_of(status);
-    }
-    if (const auto now = std::chrono::steady_clock::now(); now >= next_look) {
+    if (const auto now = Clock::now(); now >= next_look) {
       watched.end_processes();
       watched.check_place();
       if (hang > 0s) watched.find_hangs(hang);
@@ -95,7 +93,7 @@ int read_until_end(WatchSession& watched, pid_t child, std::chrono::nanoseconds 
     }
     idle = found ? 0 : idle + 1;
     // Also after a read: while the command polls, each record takes the program longer.
-    std::this_thread::sleep_for(found ? 2ms : idle < 20 ? 200us : idle < 200 ? 1ms : 5ms);
+    pause = found ? 2ms : idle < 20 ? 200us : idle < 200 ? 1ms : 5ms;
   }
 }
 
@@ -154,14 +152,20 @@ bool wants_colours(const std::string& color, bool at_terminal) {
   return color == "always" || (color == "auto" && at_terminal && (none == nullptr || *none == '\0'));
 }
 
-/// Watches one program, or those that others start, to the end.
+/// Watches one program, or those that others start, to the end. Returns a status with which a program could
+/// end.
 int watch_to_the_end(const WatchOptions& options) {
   // Whatever can be wrong with the options is found before the program starts.
   NamedFiles files(options);
   const WatchedProgram program(options);
   const bool is_attached = options.program.empty();
-  handle_signals(is_attached ? Interrupt::command : Interrupt::program,
-                 options.hang > 0 ? Reports::on_signal : Reports::none);
+  const Reports on_signal = options.hang > 0 ? Reports::on_signal : Reports::none;
+  std::optional<Attached> attached;
+  std::optional<StandIn> stand_in;
+  if (is_attached)
+    attached.emplace(on_signal);
+  else
+    stand_in.emplace(on_signal);
   std::optional<SharedFolder> folder;
   try {
     folder.emplace(options.attach);
@@ -185,15 +189,15 @@ int watch_to_the_end(const WatchOptions& options) {
   watch::HangReports hangs(texts, keep_in(files.reports));
 
   WatchSession watched(options, *folder, report, hangs, held);
-  pid_t child = 0;
+  int status = 0;
   if (is_attached) {
     watch::print_text("cuevent watch: start programs with\n  " + program.variables(folder->path()) +
                       "\nCtrl-C ends the watch.\n");
+    status = read_until_end(watched, *attached, hang);
   } else {
-    child = program.start(folder->path());
-    watched.start(child);
+    watched.start(program.start(*stand_in, folder->path()));
+    status = read_until_end(watched, *stand_in, hang);
   }
-  const int code = read_until_end(watched, child, hang);
   watched.leave_processes();
 
   report.print_summary();
@@ -203,7 +207,7 @@ int watch_to_the_end(const WatchOptions& options) {
       seen_text(watched, report.findings(), hangs.have_hangs()) + vendor_text(report.vendor_findings());
   nlohmann::ordered_json json{{"version", watch_json_version},
                               {"program", options.program},
-                              {"exit_code", code},
+                              {"exit_code", exit_code_of(status)},
                               {"seen", seen},
                               {"processes", watched.processes()},
                               {"calls", watched.calls()},
@@ -219,8 +223,8 @@ int watch_to_the_end(const WatchOptions& options) {
   if (files.json->is_wanted()) is_written = files.json->write_text(document_of(json, options.format));
   if (files.suppressions_out->is_wanted())
     is_written = files.suppressions_out->write_text(suppressions_for(json)) && is_written;
-  if (options.fail && (report.findings() > 0 || hangs.have_hangs())) return failure;
-  return code == success && !is_written ? not_written : code;
+  if (options.fail && (report.findings() > 0 || hangs.have_hangs())) return status_of(failure);
+  return status == status_of(success) && !is_written ? status_of(not_written) : status;
 }
 
 } // namespace
@@ -231,7 +235,7 @@ int watch(const WatchOptions& options) {
     if (!options.report.empty()) return report_in_quiet_mode(options.report, options.reports);
     if (!options.ask.empty()) return ask_for_reports(options.ask);
     if (!options.check.empty()) return check_with_jitter(options);
-    return watch_to_the_end(options);
+    return end_like(watch_to_the_end(options));
   } catch (const Stopped& stopped) {
     return 128 + stopped.signal;
   } catch (const CannotStart& error) {

@@ -30,7 +30,7 @@ struct WatchOptions {
   std::string order;   // also report memory that two streams use without an order: certain or all; empty: not
 };
 
-/// Returns the exit code of the program, or 128 + the number of the signal that ended it.
+/// Returns the exit code of the program. Ends by the signal that ended the program.
 int watch(const WatchOptions& options);
 
 } // namespace cli

@@ -6,7 +6,6 @@
 #include "protocol/jitter_plan.hpp"
 #include "protocol/protocol.hpp"
 #include "report/printable.hpp"
-#include "signals.hpp"
 #include "watch/program.hpp"
 #include "watch/report_folder.hpp"
 
@@ -67,9 +66,9 @@ WatchedProgram::WatchedProgram(const WatchOptions& options)
   tunables_ = tunables_for(static_storage_of(program));
 }
 
-pid_t WatchedProgram::start(const std::string& folder) const {
+pid_t WatchedProgram::start(StandIn& stand_in, const std::string& folder) const {
   const std::vector<char*> arguments = arguments_of(options_.program);
-  return start_process([&] {
+  return stand_in.start([&] {
     setenv("LD_AUDIT", auditors_.c_str(), 1);
     setenv("CUEVENT_WATCH", folder.c_str(), 1);
     setenv("GLIBC_TUNABLES", tunables_.c_str(), 1);

@@ -2,6 +2,7 @@
 // The variables with which a program has to start, so that the loader puts the auditor into it.
 #pragma once
 
+#include "stand_in.hpp"
 #include "watch/watch.hpp"
 
 #include <string>
@@ -17,7 +18,7 @@ public:
   WatchedProgram& operator=(const WatchedProgram&) = delete;
 
   /// Starts it. `folder` is where it makes its files. Returns the number of the process.
-  pid_t start(const std::string& folder) const;
+  pid_t start(StandIn& stand_in, const std::string& folder) const;
 
   /// What somebody else has to put before a program.
   std::string variables(const std::string& folder) const;

@@ -214,6 +214,15 @@ __attribute__((destructor)) void report_calls() {
 
 } // namespace cuevent::sim
 
+/// For tools that live in the program. `begin`: 1 before an optional call, 0 after it.
+extern "C" __attribute__((visibility("default"))) void cueventOptionalCall(int begin) {
+  unsigned& calls = cuevent::sim::optional_calls;
+  if (begin != 0)
+    ++calls;
+  else if (calls > 0)
+    --calls;
+}
+
 extern "C" __attribute__((visibility("default"))) int cueventUnmodelled(const char* function,
                                                                         const void* caller) {
   using namespace cuevent::sim;

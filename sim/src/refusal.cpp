@@ -79,6 +79,7 @@ void not_modelled(const std::string& what) {
     print("not modelled", what);
     std::abort();
   }
+  if (optional_calls > 0) refuse(CUDA_ERROR_NOT_SUPPORTED);
   Computer& computer = Computer::instance();
   const bool refuses = computer.options.unmodelled == Unmodelled::error;
   const void* const caller = caller_of_driver();
@@ -98,6 +99,7 @@ void tell_refusal() {
 }
 
 CUresult unmodelled_function(const char* name, const void* caller, Refusable refusable) {
+  if (optional_calls > 0 && refusable == Refusable::yes) return CUDA_ERROR_NOT_SUPPORTED;
   Computer& computer = Computer::instance();
   Computer::Lock lock(computer.mutex);
   const bool refuses = computer.options.unmodelled == Unmodelled::error && refusable == Refusable::yes;

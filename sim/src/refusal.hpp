@@ -71,6 +71,10 @@ inline thread_local bool misuse_is_thrown = false;
 /// signal.
 [[noreturn]] void crash(const std::string& report);
 
+/// How many optional calls this thread is in. A tool makes them on its own account: they are refused if they
+/// are not modelled, and nobody is told.
+inline thread_local unsigned optional_calls = 0;
+
 /// For features that the simulator does not model. Aborts with the name of the call, or refuses the call with
 /// CUDA_ERROR_NOT_SUPPORTED, as Options::unmodelled says. So it must come before the call changes anything.
 /// Outside of a driver call it always aborts.

@@ -52,6 +52,7 @@ void record_events_of(const Library& library, CUgraph graph, CallData& call, uns
 
 void record_graph_events(const Library& library, const CallData& instantiation) {
   if (region->overwrites != 0 || library.graphs.nodes == nullptr) return; // nobody applies rules
+  const OwnCalls own(library);
   CallData call = instantiation;
   call.entry = graph_event_entry;
   call.marks = 0;

@@ -32,6 +32,7 @@ std::uint64_t current_context(const Library& library) {
 /// only there. No query tells which contexts are green, so this tries it.
 template <class Record>
 bool can_record(const Library& library, CUcontext home, Record record) {
+  const OwnCalls own(library);
   unsigned long long id = 0;
   if (library.trial.context_id == nullptr || library.trial.context_id(home, &id) != CUDA_SUCCESS) return true;
   if (library.trial.push(home) != CUDA_SUCCESS) return true;

@@ -187,6 +187,7 @@ void give_words(unsigned library, std::uint64_t context, int device) {
   constexpr std::size_t size = sizeof(StreamWords) * held_stream_limit;
   void* const memory = free == nullptr ? nullptr : memory_cleared_by_fork(size);
   if (memory == nullptr || here.trial.push(reinterpret_cast<CUcontext>(context)) != CUDA_SUCCESS) return;
+  const OwnCalls own(here);
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
   here.probing.exchange_mode(&mode);
   CUdeviceptr address = 0;

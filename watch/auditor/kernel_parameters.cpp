@@ -24,6 +24,7 @@ std::uint64_t packed(std::uint64_t first, std::uint64_t count, std::uint32_t bor
 /// The count, or `unknown`. A function handle may be one of a CUkernel, which has its own question.
 std::uint64_t ask(const Library& library, CUfunction function, Parameter* into, std::uint32_t room) {
   using Ask = CUresult (*)(CUfunction, std::size_t, std::size_t*, std::size_t*);
+  const OwnCalls own(library);
   for (const Ask question : {library.parameters.of_function, library.parameters.of_kernel}) {
     if (question == nullptr) continue;
     for (std::uint32_t i = 0; i <= room; ++i) {

@@ -2,6 +2,7 @@
 #include "auditor/libraries.hpp"
 
 #include "auditor/loaded_library.hpp"
+#include "auditor/recorder.hpp"
 #include "auditor/state.hpp"
 
 #include <cstring>
@@ -32,7 +33,10 @@ cuuint64_t flag_of(bool per_thread_variant) {
 void add_library(const link_map& map) {
   const Locked lock(cleared_by_fork->locks.libraries);
   const unsigned free = library_index(nullptr);
-  if (free == library_limit) return;
+  if (free == library_limit) {
+    if (region != nullptr) region->lost_libraries.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
   Library& added = state.libraries[free];
   for (std::size_t i = 0; i < entry_count; ++i) {
     find(added.functions[i][0], map, entry_data[i].symbol);
@@ -70,6 +74,7 @@ void add_library(const link_map& map) {
   find(added.parameters.of_kernel, map, "cuKernelGetParamInfo");
   find(added.pointer_attributes, map, "cuPointerGetAttributes");
   find(added.find, map, "cuGetProcAddress_v2");
+  find(added.optional_call, map, "cueventOptionalCall");
   if (added.current_context != nullptr && added.stream_context != nullptr && added.is_capturing != nullptr)
     added.map = &map;
   else
@@ -120,8 +125,10 @@ void* hook_for_lookup(unsigned library, const char* name, cuuint64_t flags, void
   Library& here = state.libraries[library];
   // The CUDA runtime looks up the empty name, and expects cuGetProcAddress.
   if (*name == '\0') name = "cuGetProcAddress";
+  std::size_t named = entry_count;
   for (std::size_t i = 0; i < entry_count; ++i) {
     if (std::strcmp(entry_data[i].name, name) != 0) continue;
+    named = i;
     const bool per_thread_variant =
         entry_data[i].suffix != nullptr && (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0;
     // An older version may have no variant for per-thread streams.
@@ -139,6 +146,8 @@ void* hook_for_lookup(unsigned library, const char* name, cuuint64_t flags, void
     }
     return hook_of(library, i, per_thread_variant);
   }
+  if (named != entry_count && function != nullptr && region != nullptr)
+    region->newer[named].store(1, std::memory_order_relaxed);
   return nullptr;
 }
 

@@ -57,6 +57,24 @@ struct Library {
   } parameters;
   CUresult (*pointer_attributes)(unsigned, CUpointer_attribute*, void**, CUdeviceptr) = nullptr;
   CUresult (*find)(const char*, void**, int, cuuint64_t, CUdriverProcAddressQueryResult*) = nullptr;
+  void (*optional_call)(int begin) = nullptr; // of the simulated driver only
+};
+
+/// While it lives, this thread makes calls of the auditor's own. The simulated driver ends a process at a call
+/// that it does not model. It refuses these calls instead, and tells nobody.
+class OwnCalls {
+public:
+  explicit OwnCalls(const Library& library) : optional_call_(library.optional_call) {
+    if (optional_call_ != nullptr) optional_call_(1);
+  }
+  OwnCalls(const OwnCalls&) = delete;
+  OwnCalls& operator=(const OwnCalls&) = delete;
+  ~OwnCalls() {
+    if (optional_call_ != nullptr) optional_call_(0);
+  }
+
+private:
+  void (*optional_call_)(int);
 };
 
 /// The loader has mapped libcuda, or has unmapped one. Where the library allows, its exports are

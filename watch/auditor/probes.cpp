@@ -178,6 +178,7 @@ void tell(const Prober& prober, const Stream& stream, std::uint64_t number) {
 void probe_locked(const Prober& prober, Stream& stream, const StreamName& name) {
   if (stream.stopped || !stream.is(name) || cleared_by_fork->captures.are_active()) return;
   const Library& library = state.libraries[stream.library];
+  const OwnCalls own(library);
   std::uint64_t begun = ticks();
   if (is_capturing(library, name)) return;
   if (stream.events[0] == nullptr) {

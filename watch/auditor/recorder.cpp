@@ -237,7 +237,7 @@ ThreadSlot* take_slot(std::uint32_t number) {
     const std::uint32_t fresh = region->slots_used.fetch_add(1, std::memory_order_relaxed);
     if (fresh < thread_limit && take(region->threads[fresh])) return &region->threads[fresh];
   }
-  region->lost_threads.store(1, std::memory_order_relaxed);
+  region->lost_threads.fetch_add(1, std::memory_order_relaxed);
   return nullptr;
 }
 

@@ -72,15 +72,16 @@ bool Order::is_certain(const OrderMark& mark) const {
 }
 
 /// Returns whether there was something new. The own stream knows its own past.
-bool Order::take_streams(std::shared_ptr<Past>& into, std::uint32_t own, const OrderMark& more,
-                         Surety surety) const {
+bool Order::take_streams(std::shared_ptr<Past>& into, std::uint32_t own, const OrderMark& more, Surety surety,
+                         const Past* known_past) const {
   const bool certain = surety == Surety::certain && is_certain(more);
   const auto told = [&](const Reach& theirs) { return Reach{theirs.possible, certain ? theirs.certain : 0}; };
   const auto [stream, place] = more.last;
   const Reach last = told({place, place});
   if (place > 0 && (stream == own || !is_news(reach(into.get(), stream), last))) return false;
   const std::vector<Reach> nothing;
-  const std::vector<Reach>& theirs = more.past ? more.past->streams : nothing;
+  const std::vector<Reach>& theirs =
+      more.past && more.past.get() != known_past ? more.past->streams : nothing;
   const std::vector<Reach>& known = into ? into->streams : nothing;
   std::size_t first = 0; // that is new: often there is none, and marks go on sharing what is known
   while (first < theirs.size() &&
@@ -108,10 +109,10 @@ void Order::take_holds(std::shared_ptr<Past>& into, const Past& more) const {
   }
 }
 
-bool Order::take_over(std::shared_ptr<Past>& into, std::uint32_t own, const OrderMark& more,
-                      Surety surety) const {
-  if (!take_streams(into, own, more, surety)) return false;
-  if (more.past) take_holds(into, *more.past);
+bool Order::take_over(std::shared_ptr<Past>& into, std::uint32_t own, const OrderMark& more, Surety surety,
+                      const Past* known) const {
+  if (!take_streams(into, own, more, surety, known)) return false;
+  if (more.past && more.past.get() != known) take_holds(into, *more.past);
   return true;
 }
 
@@ -120,25 +121,67 @@ bool Order::has_open_holds(const Past* past) const {
                                         [this](const Point& hold) { return !is_known_by_host(hold); });
 }
 
+void Order::advance(std::uint32_t number) {
+  Stream& stream = streams_[number];
+  ++stream.last;
+  if (stream.kind != Kind::blocking) return;
+  if (all_changes_ > seen_changes_ && !changes_.empty() && changes_.back() == number) return;
+  if (changes_.size() > blocking_.size()) changes_.clear();
+  changes_.push_back(number);
+  ++all_changes_;
+}
+
+std::span<const std::uint32_t> Order::changed_since(std::uint64_t seen) const {
+  const std::uint64_t count = all_changes_ - seen;
+  if (count > changes_.size()) return blocking_;
+  return std::span(changes_).last(count);
+}
+
 /// Takes over what the next submission to the stream waits for. Returns whether other streams had news.
 bool Order::take_news(std::uint32_t number, std::shared_ptr<Past>& past) const {
   const Stream& stream = streams_[number];
+  const Past* const begun = past.get(); // many blocking streams may share it with their legacy stream
   bool has_news = false;
   if (stream.kind != Kind::independent)
-    for (const std::uint32_t other : stream.kind == Kind::legacy ? blocking_ : legacy_)
+    for (const std::uint32_t other : stream.kind == Kind::legacy ? changed_since(stream.seen) : legacy_)
       if (const std::uint64_t group = streams_[other].group; may_be_same(stream.group, group))
-        has_news |= take_over(past, number, mark_of(other), are_same(stream.group, group));
+        has_news |= take_over(past, number, mark_of(other), are_same(stream.group, group), begun);
   // News of the host need no new place: whoever waits for this stream later knows them too.
   if (stream.host_waits != host_waits_) take_streams(past, number, {{}, host_}, Surety::certain);
   return has_news;
 }
 
+/// All work of the legacy stream comes between the work of its blocking streams. If that stream knows this
+/// one's last place, it knows all that this one does, and both share that. Returns whether there was news.
+bool Order::share_legacy(Stream& stream, std::uint32_t number) {
+  if (stream.kind != Kind::blocking || stream.is_shared) return false;
+  for (const std::uint32_t legacy : legacy_) {
+    Stream& other = streams_[legacy];
+    if (are_same(stream.group, other.group) != Surety::certain || other.is_shared) continue;
+    const Reach told{other.last, other.last};
+    if (!is_news(reach(stream.past.get(), legacy), told) ||
+        reach(other.past.get(), number).certain < stream.last || stream.host_waits > other.host_waits)
+      return false;
+    if (is_news(reach(other.past.get(), legacy), told)) {
+      std::vector<Reach>& streams = changed(other.past).streams;
+      streams.resize(std::max(streams.size(), legacy + std::size_t{1}));
+      streams[legacy] = told;
+    }
+    stream.past = other.past;
+    stream.host_waits = other.host_waits;
+    return true;
+  }
+  return false;
+}
+
 bool Order::catch_up(std::uint32_t number) {
   Stream& stream = streams_[number];
   if (stream.kind == Kind::independent && stream.host_waits == host_waits_) return false;
-  const bool has_news = take_news(number, stream.past);
-  if (has_news) ++stream.last;
+  const bool has_shared = share_legacy(stream, number);
+  const bool has_news = take_news(number, stream.past) || has_shared;
+  if (has_news) advance(number);
   stream.host_waits = host_waits_;
+  if (stream.kind == Kind::legacy) stream.seen = seen_changes_ = all_changes_;
   return has_news;
 }
 
@@ -150,26 +193,29 @@ OrderMark Order::next(std::uint32_t stream) const {
 
 Point Order::submit(std::uint32_t stream) {
   catch_up(stream);
+  advance(stream);
   Stream& on = streams_[stream];
-  on.last_work = ++on.last;
+  on.last_work = on.last;
   return {stream, on.last};
 }
 
 OrderMark Order::record(std::uint32_t stream) {
   Stream& on = streams_[stream];
   const bool may_be_left = catch_up(stream) || on.last_work != on.last;
-  ++on.last;
+  advance(stream);
   if (!may_be_left) on.last_work = on.last;
   return mark_of(stream);
 }
 
 OrderMark Order::record_group(std::uint64_t group) {
   std::shared_ptr<Past> all;
+  const Past* known = nullptr; // which the next stream may share
   for (std::uint32_t i = 0; i < streams_.size(); ++i)
     if (may_be_same(streams_[i].group, group)) {
       catch_up(i);
-      take_over(all, no_stream, mark_of(i),
-                group == 0 ? Surety::certain : are_same(streams_[i].group, group));
+      const Surety surety = group == 0 ? Surety::certain : are_same(streams_[i].group, group);
+      take_over(all, no_stream, mark_of(i), surety, known);
+      known = surety == Surety::certain && !streams_[i].is_shared ? streams_[i].past.get() : nullptr;
     }
   return {{}, std::move(all)};
 }
@@ -177,7 +223,9 @@ OrderMark Order::record_group(std::uint64_t group) {
 void Order::wait(std::uint32_t stream, const OrderMark& mark, Surety surety) {
   catch_up(stream);
   Stream& on = streams_[stream];
-  if (take_over(on.past, stream, mark, surety)) on.last_work = ++on.last;
+  if (!take_over(on.past, stream, mark, surety)) return;
+  advance(stream);
+  on.last_work = on.last;
 }
 
 void Order::host_wait(const OrderMark& mark, Surety surety) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <span>
 #include <vector>
 
 namespace watch {
@@ -109,8 +110,9 @@ private:
     std::uint64_t last = 0;       // its last place
     std::uint64_t last_work = 0;  // the last one that is done when the stream has no work left
     std::uint64_t host_waits = 0; // that it has taken over
+    std::uint64_t seen = 0;       // of a legacy stream: the changes that it knows
     unsigned users = 0;           // streams with this number that are not removed
-    std::shared_ptr<Past> past;   // what comes before its next work, of other streams
+    std::shared_ptr<Past> past;   // what comes before its next work; not always with its own
   };
   static constexpr std::uint32_t no_stream = std::numeric_limits<std::uint32_t>::max();
 
@@ -122,16 +124,25 @@ private:
     return {{stream, streams_[stream].last}, streams_[stream].past};
   }
   bool is_certain(const OrderMark& mark) const;
-  bool take_streams(std::shared_ptr<Past>& into, std::uint32_t own, const OrderMark& more,
-                    Surety surety) const;
+  // `known`: a past that `into` has.
+  bool take_streams(std::shared_ptr<Past>& into, std::uint32_t own, const OrderMark& more, Surety surety,
+                    const Past* known = nullptr) const;
   void take_holds(std::shared_ptr<Past>& into, const Past& more) const;
-  bool take_over(std::shared_ptr<Past>& into, std::uint32_t own, const OrderMark& more, Surety surety) const;
+  bool take_over(std::shared_ptr<Past>& into, std::uint32_t own, const OrderMark& more, Surety surety,
+                 const Past* known = nullptr) const;
   bool has_open_holds(const Past* past) const;
   bool take_news(std::uint32_t number, std::shared_ptr<Past>& past) const;
+  void advance(std::uint32_t number);
+  /// Blocking streams that have new places since the legacy stream looked, and perhaps others.
+  std::span<const std::uint32_t> changed_since(std::uint64_t seen) const;
+  bool share_legacy(Stream& stream, std::uint32_t number);
   bool catch_up(std::uint32_t number);
 
   std::vector<Stream> streams_;
   std::vector<std::uint32_t> legacy_, blocking_; // streams of these kinds
+  std::vector<std::uint32_t> changes_;           // the last new places of blocking streams
+  std::uint64_t all_changes_ = 0;                // with those that are not kept
+  std::uint64_t seen_changes_ = 0;               // that some legacy stream knows
   std::size_t next_shared_ = 0;
   std::shared_ptr<Past> host_; // what the host knows to be done
   std::uint64_t host_waits_ = 0;

@@ -3,6 +3,8 @@
 // it in the folder that CUEVENT_WATCH names when it loads libcuda, and makes another one after a fork.
 #pragma once
 
+#include "protocol/calls.hpp"
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -187,8 +189,10 @@ struct Region {
   std::uint32_t process;           // its number in `name_space`
   std::atomic<std::uint32_t> lost; // records that found no room
   std::atomic<std::uint32_t> slots_used,
-      slots_seen;                          // of `threads`: the next unused one, the next to be looked at
-  std::atomic<std::uint32_t> lost_threads; // not 0: a thread found no slot
+      slots_seen;                               // of `threads`: the next unused one, the next to be looked at
+  std::atomic<std::uint32_t> lost_threads;      // calls of threads that found no slot
+  std::atomic<std::uint32_t> lost_libraries;    // copies of libcuda whose calls are not watched
+  std::atomic<std::uint8_t> newer[entry_count]; // not 0: the program has a newer version of this function
   std::atomic<std::uint32_t> module_count;
   std::atomic<std::uint32_t> stack_count;
   std::atomic<std::uint32_t> frame_count;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 namespace watch {
 
@@ -12,6 +13,7 @@ namespace {
 
 constexpr std::chrono::seconds stuck_call(1);
 constexpr std::size_t threads_named = 8;
+constexpr std::size_t threads_kept = 8192; // twice as many as the auditor watches at a time
 
 std::string place_of(const CallFile& process, CallText& texts, Call call, std::uint32_t python) {
   if (python != 0) call.stack = python;
@@ -22,10 +24,21 @@ std::string place_of(const CallFile& process, CallText& texts, Call call, std::u
 
 void LastCalls::after(const Call& call) {
   if (!call.returned || !call.is_of_the_program()) return;
+  if (threads_.size() >= threads_kept) drop_oldest();
   Thread& thread = threads_[call.thread];
   thread.left = call.time;
   if (submits_work(call.verb())) thread.submitted = call.time;
   if (call.stack != 0) thread.placed = call;
+}
+
+/// The ends of threads are not known.
+void LastCalls::drop_oldest() {
+  std::vector<std::chrono::nanoseconds> ends;
+  for (const auto& [number, thread] : threads_)
+    ends.push_back(thread.left);
+  const auto middle = ends.begin() + static_cast<std::ptrdiff_t>(ends.size() / 2);
+  std::nth_element(ends.begin(), middle, ends.end());
+  std::erase_if(threads_, [limit = *middle](const auto& each) { return each.second.left <= limit; });
 }
 
 nlohmann::ordered_json LastCalls::json(const CallFile& process, CallText& texts, const Moment& moment) const {

@@ -24,6 +24,8 @@ private:
     std::chrono::nanoseconds left{}, submitted{}; // the ends of its last call, and of its last submission
     Call placed;                                  // the last call with a stack
   };
+  void drop_oldest();
+
   std::unordered_map<std::uint32_t, Thread> threads_;
 };
 

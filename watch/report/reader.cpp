@@ -199,6 +199,13 @@ bool CallFile::has_ended() const {
 }
 
 /// The first word has the lengths of both parts.
+BlindSpots CallFile::blind_spots() const {
+  BlindSpots found{region_->lost_threads.load(), region_->lost_libraries.load(), {}};
+  for (std::size_t i = 0; i < entry_count; ++i)
+    if (region_->newer[i].load() != 0) found.functions.insert(entry_data[i].name);
+  return found;
+}
+
 std::vector<std::uint64_t> CallFile::stack_words(std::uint32_t number) const {
   if (number == 0 || number >= watch::frame_limit) return {};
   const std::size_t most =

@@ -2,6 +2,7 @@
 // Reads the files in which watched processes record their calls.
 #pragma once
 
+#include "report/blind_spots.hpp"
 #include "report/folder.hpp"
 #include "report/system_processes.hpp"
 #include "report/tick_clock.hpp"
@@ -60,6 +61,8 @@ public:
   Fork fork() const;
   bool has_lost_calls() const { return region_->lost.load() != 0; }
   bool has_lost_threads() const { return region_->lost_threads.load() != 0; }
+  /// What it did that was not watched. Not for records that found no room: nobody counts them.
+  BlindSpots blind_spots() const;
   /// Its number here. If nothing is known about it here, its number in its own namespace.
   unsigned process() const { return process_; }
   /// The return addresses of a stack, innermost first.

@@ -13,6 +13,8 @@ namespace {
 
 constexpr unsigned long few_uses = 4; // of an object that lives briefly
 
+constexpr std::size_t threads_kept = 8192; // the ends of threads are not known
+
 constexpr Handle legacy_stream = 1;
 
 class CostRules : public Observer {
@@ -65,6 +67,8 @@ public:
       for (const Handle event : call.events())
         record_event(event, !is_launch);
   }
+
+  void forget(std::uint64_t number) override { late_queries_of_.erase(number); }
 
   void end(bool by_itself) override;
 
@@ -157,6 +161,7 @@ private:
 
   void add_work(const Call& call) {
     if (!world_.captures().empty()) return; // it may be captured, and costs nothing then
+    if (submitting_.size() >= threads_kept) submitting_.clear();
     submitting_.insert(call.thread);
     const StreamState* const stream = world_.stream(call.stream());
     if (call.stream_handle == legacy_stream) {

@@ -47,6 +47,8 @@ public:
     }
   }
 
+  void forget(std::uint64_t number) override { told_.erase(number); }
+
 private:
   void check_failed_record(const Call& call) {
     if (world_.is_external_outside_capture(call))

@@ -26,6 +26,8 @@ public:
     });
   }
 
+  void forget(std::uint64_t number) override { settled_.erase(number); }
+
   void end(bool by_itself) override;
 
 private:

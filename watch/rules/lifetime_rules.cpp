@@ -4,6 +4,7 @@
 #include "rules/rules.hpp"
 
 #include <unordered_map>
+#include <unordered_set>
 
 namespace watch {
 
@@ -55,6 +56,7 @@ public:
   void before(const Call& call) override {
     if (const auto gone = gone_object_of(world_, call)) return report_(use_of(call, *gone));
     if (call.verb() == Verb::event_destroy) destroy_event(call);
+    if (call.verb() == Verb::exec_destroy && call.succeeded()) destroy_exec(call);
     if (call.verb() == Verb::graph_launch && !destroyed_in_graphs_.empty()) launch(call);
     // The driver may crash in the instantiation of a graph that refers to a destroyed event.
     if (call.verb() == Verb::graph_instantiate && (call.succeeded() || !call.returned))
@@ -72,6 +74,22 @@ private:
     } else if (!call.returned || call.succeeded()) { // a failed one was recorded before
       report_(use_of(call, {event, event_text(call.event)}));
     }
+  }
+
+  /// Its events are not used by it any more.
+  void destroy_exec(const Call& call) {
+    const ExecState* const ended = world_.exec(call.exec);
+    if (ended == nullptr || destroyed_in_graphs_.empty()) return;
+    std::unordered_set<std::uint64_t> numbers;
+    for (const EventNode& node : ended->events)
+      if (destroyed_in_graphs_.contains(node.number)) numbers.insert(node.number);
+    if (numbers.empty()) return;
+    for (const auto& [handle, exec] : world_.execs())
+      if (&exec != ended && !exec.destroyed)
+        for (const EventNode& node : exec.events)
+          numbers.erase(node.number);
+    for (const std::uint64_t number : numbers)
+      destroyed_in_graphs_.erase(number);
   }
 
   static Finding use_of(const Call& call, const Gone& gone) {

@@ -21,6 +21,10 @@ public:
   virtual const OrderEffects* effects() const { return nullptr; }
   /// The World knows what the call has changed.
   virtual void after(const Call&) {}
+  /// The World forgets an object, whose handle may be of another one by now. Whatever is kept for its number
+  /// is of no use any more.
+  virtual void forget(std::uint64_t /*number*/) {}
+  virtual void forget_stream(const StreamKey&) {}
   /// There are no more calls. What a process leaves behind is a leak only if it has ended by itself.
   virtual void end(bool /*by_itself*/) {}
 };

@@ -6,9 +6,16 @@
 
 namespace watch {
 
+namespace {
+
+constexpr std::size_t functions_kept = 65'536; // a program may load modules again and again
+
+} // namespace
+
 const std::string& StreamWork::nccl_name(Handle function) {
   static const std::string none;
   if (function == 0 || !kernel_name_) return none;
+  if (nccl_names_.size() >= functions_kept) nccl_names_.clear();
   const auto [found, is_new] = nccl_names_.try_emplace(function);
   if (is_new)
     if (std::string name = kernel_name_(function); nccl_work_of(name) != NcclWork::none)
@@ -30,7 +37,11 @@ void StreamWork::add_collective(const Call& call, Stream& on) {
     if (nccl_work_of(kernel) != NcclWork::collective) return;
     name = collective_name(kernel);
   }
-  if (known(on).is_capturing()) return captured_[known(on).capture].add(0, std::move(name));
+  if (known(on).is_capturing()) {
+    if (!captured_.contains(known(on).capture)) // captures whose graphs are gone are not replayed
+      std::erase_if(captured_, [](const auto& each) { return each.first.use_count() == 1; });
+    return captured_[known(on).capture].add(0, std::move(name));
+  }
   if (on.collectives.count() == 0) on.first_collective = submitted_;
   on.collectives.add(on.calls, std::move(name));
 }

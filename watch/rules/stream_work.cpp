@@ -98,7 +98,7 @@ bool StreamWork::is_known(Handle event) const {
           (found->created && found->created->verb() == Verb::event_create && !found->recorded_by_graph));
 }
 
-void StreamWork::forget(const StreamKey& key) {
+void StreamWork::forget_stream(const StreamKey& key) {
   const auto number = numbers_.find(key);
   if (number == numbers_.end()) return;
   const auto found = streams_.find(number->second);
@@ -111,9 +111,9 @@ void StreamWork::before(const Call& call) {
   if (!call.succeeded()) return;
   if (const Handle ended = world_.context_ended_by(call); ended != 0)
     for (auto each = streams_.begin(); each != streams_.end();)
-      if (const Stream& stream = (each++)->second; known(stream).context == ended) forget(stream.key);
+      if (const Stream& stream = (each++)->second; known(stream).context == ended) forget_stream(stream.key);
   const bool is_another = call.verb() == Verb::stream_create || call.verb() == Verb::stream_create_green;
-  if (is_another || call.verb() == Verb::stream_destroy) forget(call.stream());
+  if (is_another || call.verb() == Verb::stream_destroy) forget_stream(call.stream());
   if (call.verb() == Verb::event_create || call.verb() == Verb::event_open ||
       call.verb() == Verb::event_destroy)
     events_.erase(call.event);

@@ -52,6 +52,7 @@ public:
   void before(const Call& call) override;
   /// Takes probes too.
   void after(const Call& call) override;
+  void forget_stream(const StreamKey& key) override;
 
   /// Takes what a look has found out.
   void see(const std::vector<ProbedState>& states);
@@ -96,7 +97,6 @@ private:
   Stream& stream(const StreamKey& key);
   const StreamState& known(const Stream& stream) const;
   bool is_known(Handle event) const;
-  void forget(const StreamKey& key);
   void submit(const Call& call, Stream& on);
   Place& open_place(const Call& call, Stream& on);
   void order_default_streams(Stream& on, Place& place);

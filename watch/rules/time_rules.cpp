@@ -29,6 +29,12 @@ public:
 
   void after(const Call& call) override { work_.see(call); }
 
+  void forget(std::uint64_t number) override {
+    give_up(number);
+    read_.erase(number);
+    work_.forget(number);
+  }
+
   void end(bool by_itself) override {
     while (by_itself && !early_.empty())
       give_up(early_.begin()->first);

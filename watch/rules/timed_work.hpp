@@ -35,6 +35,9 @@ public:
   /// Takes the call, which the World has applied.
   void see(const Call& call);
 
+  /// There is no event with this number any more.
+  void forget(std::uint64_t event) { records_.erase(event); }
+
   /// Of two records outside of captures, the start before the end.
   Judgement judge(const EventState& start, const EventState& end) const;
 

@@ -27,6 +27,7 @@ StreamState& World::known_stream(const StreamKey& key) {
   found->second.number = ++last_number_;
   found->second.context = key.context;
   found->second.blocking = key.handle == 2;
+  if (key.thread != 0) note_thread_stream(key);
   return found->second;
 }
 
@@ -72,6 +73,7 @@ void World::apply(const Call& call) {
     break;
   case Verb::event_destroy:
     known_event(call.event).destroyed = call;
+    note_gone(Kind::event, {call.event}, known_event(call.event).number);
     break;
   case Verb::event_record:
   case Verb::context_record:
@@ -97,6 +99,7 @@ void World::apply(const Call& call) {
     stream.destroyed = call;
     if (stream.is_capturing() && stream.capture->origin() == call.stream())
       end_capture(*stream.capture); // nobody else will
+    note_gone(Kind::stream, call.stream(), stream.number);
     break;
   }
   case Verb::capture_begin:
@@ -104,7 +107,9 @@ void World::apply(const Call& call) {
     begin_capture(call);
     break;
   case Verb::exchange_mode:
+    if (mode_of_thread_.size() >= threads_kept) mode_of_thread_.clear();
     mode_of_thread_[call.thread] = call.mode;
+    if (call.mode == CU_STREAM_CAPTURE_MODE_GLOBAL) mode_of_thread_.erase(call.thread); // as threads begin
     break;
   case Verb::work:
   case Verb::value_wait:
@@ -155,19 +160,26 @@ void World::end_context(const Call& call, Handle context) {
     ended.destroyed = call;
   else
     ended.context_end = call;
-  for (auto& [handle, event] : events_)
-    if (event.context == context && event.is_alive()) event.context_end = call;
+  note_gone(Kind::context, {context}, contexts_[context].number);
+  std::vector<Gone> gone;
+  for (auto& [handle, event] : events_) {
+    if (event.context != context || !event.is_alive()) continue;
+    event.context_end = call;
+    gone.push_back({Kind::event, {handle}, event.number});
+  }
   for (auto& [key, stream] : streams_) {
     if (stream.context != context) continue;
     if (stream.is_capturing() && stream.capture->origin() == key) end_capture(*stream.capture);
-    if (stream.is_alive()) stream.context_end = call;
+    if (!stream.is_alive()) continue;
+    stream.context_end = call;
+    gone.push_back({Kind::stream, key, stream.number});
   }
+  for (const Gone& each : gone)
+    note_gone(each.kind, each.key, each.number);
   order_.host_waits_for_context(0);
-  for (auto& [key, stream] : streams_)
-    if (key.context == context) order_.remove(stream);
-  last_stream_ = nullptr;
   // A new context with this handle has default streams too.
-  std::erase_if(streams_, [&](const auto& stream) { return stream.first.context == context; });
+  for (auto stream = streams_.begin(); stream != streams_.end();)
+    if (const auto each = stream++; each->first.context == context) erase_stream(each);
 }
 
 /// The call, or what it would use, was recorded before as if it would succeed, but it has failed.
@@ -271,6 +283,7 @@ void World::apply_graph(const Call& call) {
   }
   case Verb::graph_destroy:
     graphs_[call.graph].destroyed = call;
+    note_gone(Kind::graph, {call.graph}, graphs_[call.graph].number);
     break;
   case Verb::graph_event: {
     EventState& event = known_event(call.event);
@@ -289,6 +302,7 @@ void World::apply_graph(const Call& call) {
   }
   case Verb::exec_destroy:
     execs_[call.exec].destroyed = call;
+    note_gone(Kind::exec, {call.exec}, execs_[call.exec].number);
     break;
   case Verb::exec_update: { // the nodes of its first graph keep their places
     GraphState& graph = graphs_[call.graph];

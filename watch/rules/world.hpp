@@ -6,6 +6,7 @@
 #include "rules/observer.hpp"
 #include "rules/stream_order.hpp"
 
+#include <deque>
 #include <unordered_map>
 #include <utility>
 
@@ -30,7 +31,8 @@ public:
   /// There are no more calls.
   void end(bool by_itself);
 
-  // Null for an object that no call has named. An object that is gone stays until its handle is used again.
+  // Null for an object that no call has named. An object that is gone stays until its handle is used again,
+  // or until many others are gone.
   const EventState* event(Handle handle) const { return find(events_, handle); }
   const StreamState* stream(const StreamKey& key) const { return find(streams_, key); }
   const GraphState* graph(Handle handle) const { return find(graphs_, handle); }
@@ -78,7 +80,9 @@ private:
   /// A new object has the handle.
   template <class Map, class Key>
   auto& make(Map& map, const Key& key, const Call& call) {
-    auto& made = map[key] = {};
+    auto& made = map[key];
+    if (made.number != 0) forget(made.number);
+    made = {};
     made.number = ++last_number_;
     made.created = call;
     made.context = call.context;
@@ -108,6 +112,22 @@ private:
   void add_work(const Call& call);
   void join_capture(const StreamKey& stream, const EventState& event);
 
+  // world_gone.cpp
+  enum class Kind : std::uint8_t { event, stream, graph, exec, context };
+  /// An object that was gone when this was noted.
+  struct Gone {
+    Kind kind;
+    StreamKey key; // of a stream; for others, the handle alone
+    std::uint64_t number;
+  };
+  void note_gone(Kind kind, const StreamKey& key, std::uint64_t number);
+  void forget_gone(const Gone& gone);
+  void note_thread_stream(const StreamKey& key);
+  void forget(std::uint64_t number) const;
+  void erase_stream(std::map<StreamKey, StreamState>::iterator stream);
+
+  static constexpr std::size_t threads_kept = 8192; // the ends of threads are not known
+
   struct Primary {
     Handle context = 0;
     unsigned retained = 0;
@@ -126,6 +146,8 @@ private:
   StreamOrder order_;
   const OrderEffects* effects_ = nullptr; // of the call, from the observer that sees memory
   std::uint64_t last_number_ = 0, last_record_ = 0;
+  std::deque<Gone> gone_;                // the oldest first
+  std::deque<StreamKey> thread_streams_; // per-thread streams, as above
 };
 
 /// Whether the call has failed because of a capture. It may have invalidated one.

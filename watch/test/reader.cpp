@@ -286,6 +286,19 @@ TEST_CASE("a file of calls that others could make shorter is not read twice") {
   CHECK_NOTHROW(watch::CallFile(path));
 }
 
+TEST_CASE("what passed by has a number and names") {
+  WrittenFile written;
+  CHECK(written.file().blind_spots().functions.empty());
+  written.region().lost_threads = 3;
+  written.region().lost_libraries = 2;
+  written.region().newer[entry_named("cuLaunchKernel")] = 1;
+  watch::BlindSpots spots = written.file().blind_spots();
+  spots.add(written.file().blind_spots());
+  CHECK(spots.calls == 6);
+  CHECK(spots.libraries == 4);
+  CHECK(spots.functions == std::set<std::string>{"cuLaunchKernel"});
+}
+
 TEST_CASE("what a region says about itself is bounded") {
   WrittenFile written;
   watch::Region& region = written.region();

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: MIT
+// A process may create as many objects as it likes: what is known of them takes no more memory.
+#include "report/hang_threads.hpp"
+#include "report/process_rules.hpp"
+#include "rules/stream_work.hpp"
+#include "written_calls.hpp"
+
+#include <malloc.h>
+
+namespace {
+
+constexpr watch::Handle first = 0x10, second = 0x20; // streams
+
+/// A process whose calls are seen by all rules, as with all options. No handle is given away again.
+class Process {
+public:
+  Process() {
+    watch::add_rules(world_, {true, true, false, watch::OrderOptions{true, &blind_}},
+                     [](const watch::Finding&) {});
+    world_.add(std::make_shared<watch::StreamWork>(world_));
+    world_.add(std::make_shared<watch::LastCalls>());
+    for (const watch::Handle stream : {first, second})
+      see("cuStreamCreate", {stream, CU_STREAM_NON_BLOCKING});
+  }
+
+  watch::Handle fresh() { return last_ += 0x100; }
+
+  void see(const char* symbol, const std::vector<std::uint64_t>& words, CUresult result = CUDA_SUCCESS) {
+    watch::Call call = call_of(symbol, words);
+    call.result = static_cast<std::uint32_t>(result);
+    call.thread = thread;
+    call.stack = 1;
+    call.time = std::chrono::nanoseconds(last_);
+    world_.see(call);
+  }
+
+  watch::Handle event(std::uint64_t flags = CU_EVENT_DISABLE_TIMING) {
+    const watch::Handle made = fresh();
+    see("cuEventCreate", {made, flags});
+    return made;
+  }
+  void work(watch::Handle stream) { see("cuLaunchKernel", {stream, 0x900}); }
+  void record(watch::Handle event, watch::Handle stream) { see("cuEventRecord", {event, stream}); }
+  void destroy(watch::Handle event) { see("cuEventDestroy_v2", {event}); }
+
+  std::uint32_t thread = 1;
+
+private:
+  watch::World world_;
+  watch::OrderBlindness blind_;
+  watch::Handle last_ = 0x10000;
+};
+
+struct Life {
+  const char* name;
+  void (*live)(Process&);
+};
+
+const Life lives[] = {
+    {"an event that is recorded",
+     [](Process& of) {
+       const watch::Handle event = of.event();
+       of.work(first);
+       of.record(event, first);
+       of.destroy(event);
+     }},
+    {"an event that streams and the host wait for",
+     [](Process& of) {
+       const watch::Handle event = of.event();
+       of.work(first);
+       of.record(event, first);
+       of.work(first);
+       of.see("cuStreamWaitEvent", {second, event, 0});
+       of.see("cuEventQuery", {event}, CUDA_ERROR_NOT_READY);
+       of.see("cuEventQuery", {event});
+       of.see("cuEventQuery", {event});
+       of.destroy(event);
+     }},
+    {"an event that two streams record",
+     [](Process& of) {
+       const watch::Handle event = of.event();
+       for (const watch::Handle stream : {first, second, first, second}) {
+         of.work(stream);
+         of.record(event, stream);
+       }
+       of.destroy(event);
+     }},
+    {"an event that is never recorded",
+     [](Process& of) {
+       const watch::Handle event = of.event();
+       of.see("cuStreamWaitEvent", {second, event, 0});
+       of.destroy(event);
+     }},
+    {"an event whose record fails",
+     [](Process& of) {
+       const watch::Handle event = of.event();
+       of.see("cuEventRecord", {event, first}, CUDA_ERROR_INVALID_HANDLE);
+       of.see("cuEventQuery", {event});
+       of.destroy(event);
+     }},
+    {"events that measure a time",
+     [](Process& of) {
+       const watch::Handle start = of.event(0), end = of.event(0);
+       of.record(start, first);
+       of.work(first);
+       of.record(end, first);
+       of.see("cuEventElapsedTime", {start, end}, CUDA_ERROR_NOT_READY);
+       of.see("cuEventSynchronize", {end});
+       of.see("cuEventElapsedTime", {start, end});
+       of.destroy(start);
+       of.destroy(end);
+     }},
+    {"a stream",
+     [](Process& of) {
+       const watch::Handle stream = of.fresh(), event = of.event();
+       of.see("cuStreamCreate", {stream, CU_STREAM_DEFAULT});
+       of.work(stream);
+       of.record(event, stream);
+       of.see("cuStreamSynchronize", {stream});
+       of.see("cuStreamDestroy_v2", {stream});
+       of.destroy(event);
+     }},
+    {"a captured graph",
+     [](Process& of) {
+       const watch::Handle graph = of.fresh(), exec = of.fresh(), copy = of.fresh();
+       of.see("cuStreamBeginCapture_v2", {first, CU_STREAM_CAPTURE_MODE_RELAXED});
+       of.work(first);
+       of.see("cuStreamEndCapture", {first, graph});
+       of.see("cuGraphClone", {copy, graph});
+       of.see("cuGraphInstantiateWithFlags", {exec, graph});
+       of.see("cuGraphLaunch", {exec, first});
+       of.see("cuGraphExecDestroy", {exec});
+       of.see("cuGraphDestroy", {graph});
+       of.see("cuGraphDestroy", {copy});
+     }},
+    {"a thread",
+     [](Process& of) {
+       ++of.thread;
+       of.see("cuThreadExchangeStreamCaptureMode", {CU_STREAM_CAPTURE_MODE_RELAXED});
+       of.work(2);
+       of.work(first);
+     }},
+};
+
+} // namespace
+
+TEST_CASE("what is known of objects that are gone takes no more and more memory", "[memory]") {
+  constexpr int enough = 10'000; // more than are kept
+  for (const Life& life : lives) {
+    INFO(life.name);
+    Process process;
+    const auto live = [&] {
+      life.live(process);
+      for (const watch::Handle stream : {first, second})
+        process.see("cuStreamSynchronize", {stream}); // what is pending is known
+    };
+    for (int i = 0; i < enough; ++i)
+      live();
+    const std::size_t before = mallinfo2().uordblks;
+    for (int i = 0; i < 2 * enough; ++i)
+      live();
+    const std::size_t after = mallinfo2().uordblks;
+    CHECK(after < before + before / 8); // if nothing were forgotten, three times as much
+  }
+}

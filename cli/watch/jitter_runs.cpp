@@ -32,6 +32,7 @@ namespace {
 
 constexpr int tries_for_an_answer = 8; // of a run that answers a question
 constexpr int silence_ms = 3000;       // of the standard input
+constexpr int look_ms = 100;           // at signals meanwhile
 
 /// A file without a name, in the folder for temporary files: however this command ends, nothing stays.
 watch::OpenFile temporary_file() {
@@ -123,15 +124,18 @@ watch::OpenFile read_standard_input() {
     return {};
   watch::OpenFile copy = temporary_file();
   char bytes[1U << 16U];
+  int silent = 0; // ms
   for (pollfd input{STDIN_FILENO, POLLIN, 0};;) {
-    const int ready = poll(&input, 1, silence_ms);
-    if (ready < 0 && errno == EINTR && Requested::end == 0) continue;
-    if (Requested::end != 0) throw Stopped{Requested::end};
-    if (ready == 0) {
+    const int ready = poll(&input, 1, look_ms);
+    ObeyedSignals::wait(std::chrono::nanoseconds(0));
+    if (const int number = ObeyedSignals::end(); number != 0) throw Stopped{number};
+    silent = ready > 0 ? 0 : silent + look_ms;
+    if (ready <= 0 && silent < silence_ms) continue;
+    if (ready <= 0) {
       say("nothing has come from the standard input for 3 s: each run gets what came before");
       return copy;
     }
-    const ssize_t count = read(STDIN_FILENO, bytes, sizeof bytes);
+    const ssize_t count = ::read(STDIN_FILENO, bytes, sizeof bytes);
     if (count <= 0) return copy;
     for (ssize_t written = 0; written < count;) {
       const ssize_t more = write(copy.number(), bytes + written, static_cast<std::size_t>(count - written));

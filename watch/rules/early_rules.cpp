@@ -31,7 +31,7 @@ public:
     case Verb::event_create: // an older event with this handle has ended with its context
     case Verb::event_open:
     case Verb::event_destroy:
-      return forget(*event);
+      return forget(event->number);
     case Verb::event_export: // others may record it
       for_nothing_.erase(event->number);
       return;
@@ -60,6 +60,20 @@ public:
           return each.stream == point.stream;
         }))
       first.push_back(point);
+  }
+
+  void forget(std::uint64_t number) override {
+    report_waits(number);
+    late_waits_.erase(number);
+    right_waits_.erase(number);
+    late_records_.erase(number);
+  }
+
+  void forget_stream(const StreamKey& key) override {
+    for (auto& [stack, place] : places_) {
+      place.waiting.erase(key);
+      place.busy.erase(key);
+    }
   }
 
   void end(bool) override {
@@ -225,13 +239,6 @@ private:
                           !(waits.is_recorded && waits.by_other_thread);
       if (is_certain || !(may_be_ring || drains)) report_(finding);
     }
-  }
-
-  void forget(const EventState& event) {
-    report_waits(event.number);
-    late_waits_.erase(event.number);
-    right_waits_.erase(event.number);
-    late_records_.erase(event.number);
   }
 
   // ---- Events that were recorded for older work ----

@@ -42,6 +42,17 @@ public:
     }
   }
 
+  void forget(std::uint64_t number) override {
+    used_.erase(number);
+    lost_.erase(number);
+    measures_.erase(number);
+    counts_.erase(number);
+  }
+
+  void forget_stream(const StreamKey& key) override {
+    std::erase_if(used_places_, [&](const auto& each) { return each.first.second == key; });
+  }
+
   void end(bool) override {
     for (const Wait& wait : std::exchange(waits_, {}))
       judge(wait);
@@ -98,13 +109,6 @@ private:
     default:
       return use(call, event);
     }
-  }
-
-  void forget(std::uint64_t number) {
-    used_.erase(number);
-    lost_.erase(number);
-    measures_.erase(number);
-    counts_.erase(number);
   }
 
   /// The time between events is read after a wait, which is not for the order of work.

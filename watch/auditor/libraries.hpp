@@ -60,8 +60,8 @@ struct Library {
   void (*optional_call)(int begin) = nullptr; // of the simulated driver only
 };
 
-/// While it lives, this thread makes calls of the auditor's own. The simulated driver ends a process at a call
-/// that it does not model. It refuses these calls instead, and tells nobody.
+/// While it lives, this thread makes calls of the auditor's own. The simulated driver ends a process at a
+/// call that it does not model. It refuses these calls instead, and tells nobody.
 class OwnCalls {
 public:
   explicit OwnCalls(const Library& library) : optional_call_(library.optional_call) {

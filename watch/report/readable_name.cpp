@@ -51,7 +51,7 @@ std::string in_one_line(std::string name) {
 }
 
 std::string function_name(const std::string& symbol) {
-  const std::string original(without_clones(symbol));
+  std::string original(without_clones(symbol));
   if (!original.starts_with("_Z")) return original; // "i" is not the type int
   int status = 0;
   char* const text = abi::__cxa_demangle(original.c_str(), nullptr, nullptr, &status);

@@ -176,9 +176,9 @@ Measurement measure_work(const Context& context, StreamRef stream, MeasuredWork 
                          const MeasureOptions& options);
 Comparison compare_works(const Context& context, StreamRef stream, MeasuredWork a, MeasuredWork b,
                          const MeasureOptions& options);
-[[nodiscard]] CUresult try_measure_work(Measurement& out, const Context& context, StreamRef stream,
+[[nodiscard]] CUresult result_of_measuring(Measurement& out, const Context& context, StreamRef stream,
                                         MeasuredWork work, const MeasureOptions& options) noexcept;
-[[nodiscard]] CUresult try_compare_works(Comparison& out, const Context& context, StreamRef stream,
+[[nodiscard]] CUresult result_of_comparing(Comparison& out, const Context& context, StreamRef stream,
                                          MeasuredWork a, MeasuredWork b,
                                          const MeasureOptions& options) noexcept;
 /// @}
@@ -222,7 +222,7 @@ template <class Work>
 template <class Work>
 [[nodiscard]] CUresult try_measure(Measurement& out, const Context& context, StreamRef stream, Work&& work,
                                    const MeasureOptions& options = {}) noexcept {
-  return try_measure_work(out, context, stream, MeasuredWork(work), options);
+  return result_of_measuring(out, context, stream, MeasuredWork(work), options);
 }
 
 /// Measures two works in turns, so that what changes on the device meets both. As measure(), and stops when
@@ -240,7 +240,7 @@ template <class A, class B>
 template <class A, class B>
 [[nodiscard]] CUresult try_compare(Comparison& out, const Context& context, StreamRef stream, A&& a, B&& b,
                                    const MeasureOptions& options = {}) noexcept {
-  return try_compare_works(out, context, stream, MeasuredWork(a), MeasuredWork(b), options);
+  return result_of_comparing(out, context, stream, MeasuredWork(a), MeasuredWork(b), options);
 }
 
 }} // namespace cuevent::CUEVENT_ABI

@@ -205,16 +205,16 @@ Status repeat(const MeasureOptions& options, const Allowance& allowance, Turn tu
   }
 }
 
-constexpr const char* call = "measure";
+constexpr const char* measuring = "measure"; // for errors
 
 /// The stream can be measured: it belongs to the context, which is current, and is not captured.
 Status check(const Context& context, StreamRef stream) noexcept {
   if (const CUresult result = check_context(context, stream); result != CUDA_SUCCESS)
-    return {result, call, Reason::other_context};
+    return {result, measuring, Reason::other_context};
   if (const Status home = check_home(context, stream.native_handle()); !home) return home;
   const CaptureState capture = capture_state(context.driver().table(), stream.native_handle());
   if (capture.result != CUDA_SUCCESS) return {capture.result, "cuStreamIsCapturing"};
-  return capture.capturing() ? Status{CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, call} : Status{};
+  return capture.capturing() ? Status{CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, measuring} : Status{};
 }
 
 Status sample(const Context& context, StreamRef stream, const MeasuredWork& work,
@@ -268,24 +268,24 @@ Status sample(const Context& context, StreamRef stream, const MeasuredWork& work
   return status;
 }
 
-[[noreturn, gnu::cold]] void fail(const Context& context, const Status& status) {
+[[noreturn, gnu::cold]] void fail_measure(const Context& context, const Status& status) {
   if (status.reason == Reason::other_context) throw ContextMismatch(status.call, name_its_context);
-  if (status.result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED && is_call(status.call, call))
+  if (status.result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED && is_call(status.call, measuring))
     throw StreamCaptureUnsupported(
-        call, "the stream is being captured, and captured work does not run: measure a launch of the graph");
+        measuring, "the stream is being captured, and captured work does not run: measure a launch of the graph");
   context.driver().fail(status.result, status.call);
 }
 
 template <class Result, class... Works>
 Result measured(const Context& context, StreamRef stream, const MeasureOptions& options,
                 const Works&... works) {
-  require_context(context, call);
-  if (const char* const wrong = wrong_with(options)) throw InvalidValue(call, wrong);
-  if (!(static_cast<bool>(works) && ...)) fail_null_callback(call);
+  require_context(context, measuring);
+  if (const char* const wrong = wrong_with(options)) throw InvalidValue(measuring, wrong);
+  if (!(static_cast<bool>(works) && ...)) fail_null_callback(measuring);
   const ContextGuard guard(context);
   Result result;
   if (const Status status = sample(context, stream, works..., options, result); !status)
-    fail(context, status);
+    fail_measure(context, status);
   return result;
 }
 
@@ -317,12 +317,12 @@ Comparison compare_works(const Context& context, StreamRef stream, MeasuredWork 
   return measured<Comparison>(context, stream, options, a, b);
 }
 
-CUresult try_measure_work(Measurement& out, const Context& context, StreamRef stream, MeasuredWork work,
+CUresult result_of_measuring(Measurement& out, const Context& context, StreamRef stream, MeasuredWork work,
                           const MeasureOptions& options) noexcept {
   return try_measured(out, context, stream, options, work);
 }
 
-CUresult try_compare_works(Comparison& out, const Context& context, StreamRef stream, MeasuredWork a,
+CUresult result_of_comparing(Comparison& out, const Context& context, StreamRef stream, MeasuredWork a,
                            MeasuredWork b, const MeasureOptions& options) noexcept {
   return try_measured(out, context, stream, options, a, b);
 }

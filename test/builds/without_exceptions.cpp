@@ -316,6 +316,18 @@ void semaphores(const Context& context, CUstream stream) {
   EXPECT(CUDA_SUCCESS, joined.try_close());
 }
 
+void measurements(const Context& context, CUstream stream) {
+  MeasureOptions options;
+  options.precision = 0.9;
+  options.least_samples = options.most_samples = 3;
+  const auto nothing = [] {};
+  Measurement found;
+  EXPECT(CUDA_SUCCESS, try_measure(found, context, stream, nothing, options));
+  EXPECT(CUDA_ERROR_INVALID_CONTEXT, try_measure(found, Context(), stream, nothing, options));
+  Comparison compared;
+  EXPECT(CUDA_SUCCESS, try_compare(compared, context, stream, nothing, nothing, options));
+}
+
 void stages(const Context& context, CUstream stream) {
   StageTimer timer;
   std::size_t spans = 0;
@@ -419,6 +431,7 @@ int main() {
     captures(context, stream);
     graphs(context, stream);
     stages(context, stream);
+    measurements(context, stream);
     flights(context, stream);
   }
   EXPECT_TRUE(sim::live_handles().events == 0);

@@ -177,10 +177,10 @@ Measurement measure_work(const Context& context, StreamRef stream, MeasuredWork 
 Comparison compare_works(const Context& context, StreamRef stream, MeasuredWork a, MeasuredWork b,
                          const MeasureOptions& options);
 [[nodiscard]] CUresult result_of_measuring(Measurement& out, const Context& context, StreamRef stream,
-                                        MeasuredWork work, const MeasureOptions& options) noexcept;
+                                           MeasuredWork work, const MeasureOptions& options) noexcept;
 [[nodiscard]] CUresult result_of_comparing(Comparison& out, const Context& context, StreamRef stream,
-                                         MeasuredWork a, MeasuredWork b,
-                                         const MeasureOptions& options) noexcept;
+                                           MeasuredWork a, MeasuredWork b,
+                                           const MeasureOptions& options) noexcept;
 /// @}
 
 /// Measures how long `work` takes on the device. `work` is a GraphExec, or a callable object that submits to

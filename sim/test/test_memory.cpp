@@ -26,7 +26,7 @@ TEST_CASE("copies and fills change memory in stream order") {
 
 TEST_CASE("the addresses of memory are multiples of 256") {
   Fixture f;
-  for (const std::size_t size : {1, 100, 4096, 1 << 20}) {
+  for (const std::size_t size : {1U, 100U, 4096U, 1U << 20U}) {
     CUdeviceptr memory = 0;
     void* pinned = nullptr;
     OK(f.cu.allocate(&memory, size));

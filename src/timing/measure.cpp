@@ -272,7 +272,8 @@ Status sample(const Context& context, StreamRef stream, const MeasuredWork& work
   if (status.reason == Reason::other_context) throw ContextMismatch(status.call, name_its_context);
   if (status.result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED && is_call(status.call, measuring))
     throw StreamCaptureUnsupported(
-        measuring, "the stream is being captured, and captured work does not run: measure a launch of the graph");
+        measuring,
+        "the stream is being captured, and captured work does not run: measure a launch of the graph");
   context.driver().fail(status.result, status.call);
 }
 
@@ -318,12 +319,12 @@ Comparison compare_works(const Context& context, StreamRef stream, MeasuredWork 
 }
 
 CUresult result_of_measuring(Measurement& out, const Context& context, StreamRef stream, MeasuredWork work,
-                          const MeasureOptions& options) noexcept {
+                             const MeasureOptions& options) noexcept {
   return try_measured(out, context, stream, options, work);
 }
 
 CUresult result_of_comparing(Comparison& out, const Context& context, StreamRef stream, MeasuredWork a,
-                           MeasuredWork b, const MeasureOptions& options) noexcept {
+                             MeasuredWork b, const MeasureOptions& options) noexcept {
   return try_measured(out, context, stream, options, a, b);
 }
 

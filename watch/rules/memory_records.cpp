@@ -7,7 +7,7 @@ namespace watch {
 
 namespace {
 
-constexpr std::size_t ends_kept = 4096;     // beyond them, old uses after a free are not found
+constexpr std::size_t ends_kept = 4096;    // beyond them, old uses after a free are not found
 constexpr std::uint64_t most_polled = 256; // bytes of a status that the host may poll
 constexpr std::uint64_t most_staged = std::uint64_t{1} << 20; // measured: bytes of a copy that did not wait
 

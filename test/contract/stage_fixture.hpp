@@ -28,10 +28,10 @@ public:
 protected:
   static constexpr std::size_t bytes = 16 << 20;
 
-  void work(CUstream stream) const {
+  void work(CUstream stream, std::size_t size = bytes) const {
     const cuevent::ContextGuard guard(unfailing_); // for the default streams
     const auto fill = call<PFN_cuMemsetD8Async_v3020>("cuMemsetD8Async", 3020);
-    REQUIRE(fill(memory_, 1, bytes, stream) == CUDA_SUCCESS);
+    REQUIRE(fill(memory_, 1, size, stream) == CUDA_SUCCESS);
   }
 
   /// Lets time pass on the driver's clock. A virtual clock uses no wall time.

@@ -3,6 +3,7 @@
 
 #include "report/system_processes.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <poll.h>
@@ -19,9 +20,11 @@ namespace {
 
 /// Others may wait until nobody has their pipes open.
 void close_all_but(int kept) {
+  constexpr long close_range_number = 436; // on all machines; the headers of glibc 2.31 do not name it
+  constexpr long most_files = 1 << 16;     // without it: a limit of a billion would take minutes
   dup2(kept, 0);
-  if (syscall(SYS_close_range, 1U, ~0U, 0U) == 0) return;
-  const auto most = static_cast<int>(sysconf(_SC_OPEN_MAX));
+  if (syscall(close_range_number, 1U, ~0U, 0U) == 0) return;
+  const auto most = static_cast<int>(std::min(sysconf(_SC_OPEN_MAX), most_files));
   for (int file = 1; file < most; ++file)
     close(file);
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "scheduling/semaphore_guard.hpp"
 
+#include "core/blocked_signals.hpp"
 #include "core/stay_loaded.hpp"
 
 #include <algorithm>
-#include <csignal>
 #include <cstdlib>
 #include <mutex>
 #include <new>
@@ -72,9 +72,7 @@ bool Semaphores::guard(SemaphoreState& state) noexcept {
 
 /// Under the lock.
 bool Semaphores::start_thread() noexcept {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before); // the program's signal handlers run on its own threads
+  const BlockedSignals blocked;
   pthread_attr_t attributes = usual_scheduling();
   pthread_t thread;
   const int failed = pthread_create(
@@ -86,7 +84,6 @@ bool Semaphores::start_thread() noexcept {
       },
       nullptr);
   pthread_attr_destroy(&attributes);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return failed == 0;
 }
 

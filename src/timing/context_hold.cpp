@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "timing/context_hold.hpp"
 
-#include "core/on_stream.hpp"
+#include "core/blocked_signals.hpp"
 
 #include <algorithm>
-#include <csignal>
-#include <memory>
 #include <new>
-#include <pthread.h>
 
 namespace cuevent { inline namespace CUEVENT_ABI {
 
@@ -36,11 +33,7 @@ Status ContextHold::create(const Context& context, CUstream measured, bool whole
   if (const CUresult result = DriverEvent::try_create(let_go_, context); result != CUDA_SUCCESS)
     return {result, "cuEventCreate"};
   if (const Status status = make_page(); !status) return status;
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before); // the program's signal handlers run on its own threads
-  const std::unique_ptr<const sigset_t, void (*)(const sigset_t*)> restored(
-      &before, [](const sigset_t* mask) { pthread_sigmask(SIG_SETMASK, mask, nullptr); });
+  const BlockedSignals blocked;
   watchdog_ = std::thread([this] { run(); });
   return {};
 }

@@ -2,7 +2,7 @@
 // A report as JSON.
 #include <cuevent/flight_report.hpp>
 
-#include "core/name_text.hpp"
+#include "core/json_list.hpp"
 
 namespace cuevent { inline namespace CUEVENT_ABI {
 
@@ -44,47 +44,21 @@ const char* state_name(FlightState state) {
   return "waiting";
 }
 
-/// The members of an object, or the elements of an array.
-class List {
-public:
-  List& operator()(std::string_view name, const std::string& value) {
-    if (!text_.empty()) text_ += ',';
-    text_.append(json_string(name)).append(":").append(value);
-    return *this;
-  }
-  List& operator()(const std::string& value) {
-    text_ += (text_.empty() ? "" : ",") + value;
-    return *this;
-  }
-  std::string object() const { return "{" + text_ + "}"; }
-  std::string array() const { return "[" + text_ + "]"; }
-
-private:
-  std::string text_;
-};
-
-template <class Elements, class Text>
-std::string json_array(const Elements& elements, const Text& text) {
-  List list;
-  for (const auto& each : elements)
-    list(text(each));
-  return list.array();
-}
-
 /// A FlightMark or a FlightCall.
 template <class Aged>
 std::string json_aged(const std::optional<Aged>& aged) {
   if (!aged) return "null";
-  return List()("name", json_string(aged->name))("age", std::to_string(aged->age.count())).object();
+  return JsonList()("name", json_string(aged->name))("age", std::to_string(aged->age.count())).object();
 }
 
 std::string json_wait(const FlightWait& wait) {
-  return List()("what", json_string(wait.what))("stream", wait.stream ? std::to_string(*wait.stream) : "null")
+  return JsonList()("what", json_string(wait.what))("stream",
+                                                    wait.stream ? std::to_string(*wait.stream) : "null")
       .object();
 }
 
 std::string json_stream(const FlightStream& stream) {
-  return List()("name", json_string(stream.name))("state", json_string(state_name(stream.state)))(
+  return JsonList()("name", json_string(stream.name))("state", json_string(state_name(stream.state)))(
              "reached", json_aged(stream.reached))("next", json_aged(stream.next))(
              "pending", std::to_string(stream.pending))("waits", json_array(stream.waits, json_wait))(
              "call", json_aged(stream.call))("dropped", std::to_string(stream.dropped))(
@@ -93,7 +67,7 @@ std::string json_stream(const FlightStream& stream) {
 }
 
 std::string json_finding(const FlightFinding& finding) {
-  return List()("kind", json_string(kind_name(finding.kind)))(
+  return JsonList()("kind", json_string(kind_name(finding.kind)))(
              "streams", json_array(finding.streams, [](std::size_t each) { return std::to_string(each); }))(
              "held_up", std::to_string(finding.held_up))("text", json_string(finding.text))
       .object();
@@ -102,7 +76,7 @@ std::string json_finding(const FlightFinding& finding) {
 } // namespace
 
 std::string to_json(const FlightReport& report) {
-  return List()("fault", std::to_string(report.fault))("no_answer", std::to_string(report.no_answer))(
+  return JsonList()("fault", std::to_string(report.fault))("no_answer", std::to_string(report.no_answer))(
              "streams", json_array(report.streams, json_stream))("findings",
                                                                  json_array(report.findings, json_finding))(
              "progress", std::to_string(report.progress))("untraced_waits",

@@ -4,13 +4,14 @@
 #include <cuevent/measure.hpp>
 #include <cuevent/text.hpp>
 
-#include "timing/json_line.hpp"
+#include "core/json_list.hpp"
 
 #include <chrono>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <locale>
+#include <sstream>
 #include <string>
 
 namespace cuevent { inline namespace CUEVENT_ABI { namespace {
@@ -54,75 +55,58 @@ Context context_of(CUstream stream) {
   return Context::borrow(context, driver);
 }
 
-/// A number that Python reads. JSON has no infinity, and times have none.
+/// A number that Python reads, whatever the program's locale is. JSON has no infinity, and times have none.
 std::string number(double value) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.9g", value);
-  return text;
+  std::ostringstream text;
+  text.imbue(std::locale::classic());
+  text.precision(9);
+  text << value;
+  return text.str();
 }
 
 std::string seconds(DeviceTime time) { return number(time.count() / 1e9); }
 
 std::string truth(bool value) { return value ? "true" : "false"; }
 
-void add(std::string& json, const char* name, const std::string& value) {
-  json.append(json.back() == '{' ? "\"" : ",\"").append(name).append("\":").append(value);
-}
-
 std::string json_of(const MeasuredSample& sample) {
-  std::string json = "[" + seconds(sample.time) + ',' + seconds(sample.lead) + ',' + seconds(sample.tail);
-  for (const bool flag : {sample.held, sample.escaped, sample.preceded, sample.followed})
-    json += ',' + truth(flag);
-  return json + ']';
+  return JsonList()(seconds(sample.time))(seconds(sample.lead))(seconds(sample.tail))(truth(sample.held))(
+             truth(sample.escaped))(truth(sample.preceded))(truth(sample.followed))
+      .array();
 }
 
 std::string json_of(const Measurement& found) {
-  std::string samples = "[";
-  for (const MeasuredSample& sample : found.samples)
-    samples.append(samples.size() > 1 ? "," : "").append(json_of(sample));
-  std::string json = "{";
-  add(json, "samples", samples + ']');
-  add(json, "median", seconds(found.median));
-  add(json, "low", seconds(found.low));
-  add(json, "high", seconds(found.high));
-  add(json, "minimum", seconds(found.minimum));
-  add(json, "first_quartile", seconds(found.first_quartile));
-  add(json, "third_quartile", seconds(found.third_quartile));
-  add(json, "maximum", seconds(found.maximum));
-  add(json, "outliers", std::to_string(found.outliers));
-  add(json, "trend", number(found.trend));
-  add(json, "drifts", truth(found.drifts));
-  add(json, "warm_up", std::to_string(found.warm_up));
-  add(json, "empty_pair", seconds(found.empty_pair));
-  add(json, "resolution", seconds(found.resolution));
-  add(json, "margin", seconds(found.margin));
-  add(json, "escaped", std::to_string(found.escaped));
-  add(json, "preceded", std::to_string(found.preceded));
-  add(json, "followed", std::to_string(found.followed));
-  add(json, "unheld", std::to_string(found.unheld));
-  add(json, "scope", '"' + to_string(found.scope) + '"');
-  add(json, "end", '"' + to_string(found.end) + '"');
-  add(json, "proved", truth(found.proved()));
-  add(json, "doubt", json_string(found.doubt()));
-  add(json, "text", json_string(to_string(found)));
-  return json + '}';
+  JsonList json;
+  json("samples", json_array(found.samples, [](const MeasuredSample& each) { return json_of(each); }));
+  json("median", seconds(found.median));
+  json("low", seconds(found.low));
+  json("high", seconds(found.high));
+  json("minimum", seconds(found.minimum));
+  json("first_quartile", seconds(found.first_quartile));
+  json("third_quartile", seconds(found.third_quartile));
+  json("maximum", seconds(found.maximum));
+  json("outliers", std::to_string(found.outliers));
+  json("trend", number(found.trend));
+  json("drifts", truth(found.drifts));
+  json("warm_up", std::to_string(found.warm_up));
+  json("empty_pair", seconds(found.empty_pair));
+  json("resolution", seconds(found.resolution));
+  json("margin", seconds(found.margin));
+  json("escaped", std::to_string(found.escaped));
+  json("preceded", std::to_string(found.preceded));
+  json("followed", std::to_string(found.followed));
+  json("unheld", std::to_string(found.unheld));
+  json("scope", json_string(to_string(found.scope)));
+  json("end", json_string(to_string(found.end)));
+  json("proved", truth(found.proved()));
+  json("doubt", json_string(found.doubt()));
+  json("text", json_string(to_string(found)));
+  return json.object();
 }
 
 std::string json_of(const Comparison& found) {
-  std::string json = "{";
-  add(json, "a", json_of(found.a));
-  add(json, "b", json_of(found.b));
-  add(json, "ratio", number(found.ratio));
-  add(json, "low", number(found.low));
-  add(json, "high", number(found.high));
-  add(json, "text", json_string(to_string(found)));
-  return json + '}';
-}
-
-std::string error(const std::string& text) {
-  std::string json = "{";
-  add(json, "error", json_string(text));
-  return json + '}';
+  return JsonList()("a", json_of(found.a))("b", json_of(found.b))("ratio", number(found.ratio))(
+             "low", number(found.low))("high", number(found.high))("text", json_string(to_string(found)))
+      .object();
 }
 
 std::string answer(CUstream stream, int (*a)(), int (*b)(), const PythonOptions& given) {
@@ -136,7 +120,7 @@ std::string answer(CUstream stream, int (*a)(), int (*b)(), const PythonOptions&
   } catch (const Ended&) {
     return "{\"ended\":true}";
   } catch (const std::exception& failed) {
-    return error(failed.what());
+    return JsonList()("error", json_string(failed.what())).object();
   }
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "timing/device_clock.hpp"
 
+#include "timing/elapsed.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -43,13 +45,6 @@ Status DeviceClock::wait_for(const DriverEvent& event) noexcept {
     result = event.try_query_relaxed();
   while (result == CUDA_ERROR_NOT_READY);
   return {result, "cuEventQuery"};
-}
-
-Status DeviceClock::elapsed(const DriverEvent& from, const DriverEvent& to, double& nanoseconds) noexcept {
-  DriverEvent::Milliseconds time;
-  const CUresult result = from.try_elapsed_time(time, to);
-  if (result == CUDA_SUCCESS) nanoseconds = 1e6 * static_cast<double>(time.count());
-  return {result, "cuEventElapsedTime"};
 }
 
 void DeviceClock::rounded(double nanoseconds) noexcept {

@@ -60,7 +60,6 @@ private:
   const DriverTable& table() const noexcept { return context_.driver().table(); }
   Status record(DriverEvent& event) noexcept;
   Status wait_for(const DriverEvent& event) noexcept;
-  Status elapsed(const DriverEvent& from, const DriverEvent& to, double& nanoseconds) noexcept;
   void rounded(double nanoseconds) noexcept; // notes a measurement over this distance
   std::size_t next_anchor() const noexcept { return (newest_ + 1) % anchors_.size(); }
   const Anchor& nearest_to(double time) const noexcept;

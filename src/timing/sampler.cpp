@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "timing/sampler.hpp"
 
-#include "core/on_stream.hpp"
+#include "timing/elapsed.hpp"
 #include "timing/sample_statistics.hpp"
 
 #include <algorithm>
@@ -42,13 +42,13 @@ Status Sampler::record_all(DriverEvent& event) noexcept {
   return record(event, CU_STREAM_LEGACY);
 }
 
-Status Sampler::elapsed(const DriverEvent& from, const DriverEvent& to, DeviceTime& time) noexcept {
-  DriverEvent::Milliseconds between;
-  const CUresult result = from.try_elapsed_time(between, to);
-  if (result != CUDA_SUCCESS) return {result, "cuEventElapsedTime"};
-  time = DeviceTime(1e6 * static_cast<double>(between.count()));
-  resolution_ = std::gcd(resolution_, std::llround(time.count()));
-  return {};
+Status Sampler::read(const DriverEvent& from, const DriverEvent& to, DeviceTime& time) noexcept {
+  double nanoseconds = 0;
+  const Status status = elapsed(from, to, nanoseconds);
+  if (!status) return status;
+  time = DeviceTime(nanoseconds);
+  resolution_ = std::gcd(resolution_, std::llround(nanoseconds));
+  return status;
 }
 
 Status Sampler::submit(const MeasuredWork& work) {
@@ -80,9 +80,9 @@ Status Sampler::take(const MeasuredWork& work, bool hold, MeasuredSample& out, b
   if (status) status = synchronize(end_);
   if (status) status = synchronize(after_);
   if (status) status = synchronize(before_);
-  if (status) status = elapsed(start_, end_, out.time);
-  if (status) status = elapsed(start_, before_, out.lead);
-  if (status) status = elapsed(end_, after_, out.tail);
+  if (status) status = read(start_, end_, out.time);
+  if (status) status = read(start_, before_, out.lead);
+  if (status) status = read(end_, after_, out.tail);
   out.held = hold && in_time;
   // Without the hold, the stream can end before the host records the second event.
   out.escaped = out.tail > margin_ + (out.held ? DeviceTime{} : asking_);
@@ -104,7 +104,7 @@ Status Sampler::settle(bool& ran) noexcept {
   if (status) status = synchronize(all_);
   if (status) status = synchronize(alone_);
   DeviceTime between{};
-  if (status) status = elapsed(alone_, all_, between);
+  if (status) status = read(alone_, all_, between);
   ran = status && between > submitting + margin_;
   return status;
 }

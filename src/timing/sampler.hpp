@@ -41,7 +41,8 @@ private:
   Status record_all(DriverEvent& event) noexcept;
   Status submit(const MeasuredWork& work);
   DeviceTime host_time_since(long long begun) const noexcept;
-  Status elapsed(const DriverEvent& from, const DriverEvent& to, DeviceTime& time) noexcept;
+  /// The time between two events, which the resolution has to divide.
+  Status read(const DriverEvent& from, const DriverEvent& to, DeviceTime& time) noexcept;
 
   Context context_;
   CUstream stream_ = nullptr;

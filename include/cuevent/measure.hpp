@@ -153,17 +153,13 @@ private:
   static constexpr bool can_call =
       std::is_same_v<Work, GraphExec> || std::is_invocable_v<Work&, CUstream> || std::is_invocable_v<Work&>;
   template <class Submit>
-  static CUresult result_of(Submit& submit) {
+  static CUresult result_of(Submit&& submit) {
     if constexpr (std::is_same_v<decltype(submit()), CUresult>) {
       return submit();
     } else {
       submit();
       return CUDA_SUCCESS;
     }
-  }
-  template <class Submit>
-  static CUresult result_of(Submit&& submit) {
-    return result_of(submit);
   }
 
   void* object_;

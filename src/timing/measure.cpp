@@ -17,13 +17,15 @@ namespace cuevent { inline namespace CUEVENT_ABI {
 
 namespace {
 
+constexpr std::size_t fewest_samples = 3, most_samples = 1 << 20; // as documented in MeasureOptions
+
 /// What is wrong with the options, or null.
 const char* wrong_with(const MeasureOptions& options) noexcept {
-  constexpr std::size_t fewest = 3, most = 1 << 20; // documented in MeasureOptions
   if (!(options.precision > 0 && options.precision < 1))
     return "precision is not between 0 and 1, and is a part of the median: 0.005 is half a percent";
-  if (options.least_samples < fewest) return "least_samples is less than 3: use 3 or more";
-  if (options.most_samples > most) return "most_samples is more than 2^20, and all are kept: use fewer";
+  if (options.least_samples < fewest_samples) return "least_samples is less than 3: use 3 or more";
+  if (options.most_samples > most_samples)
+    return "most_samples is more than 2^20, and all are kept: use fewer";
   if (options.most_samples < options.least_samples) return "most_samples is less than least_samples";
   if ((options.overwrite == 0) != (options.overwrite_bytes == 0))
     return "overwrite and overwrite_bytes belong together, and one of them is 0: set both or none";
@@ -77,8 +79,6 @@ public:
     if (status) samples_.push_back(sample);
     return status;
   }
-
-  std::size_t count() const noexcept { return samples_.size(); }
 
   std::vector<double> times() const {
     std::vector<double> times;
@@ -186,7 +186,6 @@ std::vector<double> ratios(const Series& a, const Series& b) {
 template <class Turn, class Precise>
 Status repeat(const MeasureOptions& options, const Allowance& allowance, Turn turn, Precise precise,
               MeasuredEnd& end) {
-  constexpr std::size_t fewest = 3;
   Questions questions(options.least_samples);
   for (std::size_t count = 1;; ++count) {
     if (const Status status = turn(count); !status) return status;
@@ -194,7 +193,7 @@ Status repeat(const MeasureOptions& options, const Allowance& allowance, Turn tu
       end = MeasuredEnd::precise;
       return {};
     }
-    if (count >= fewest && allowance.is_over()) {
+    if (count >= fewest_samples && allowance.is_over()) {
       end = MeasuredEnd::time_limit;
       return {};
     }
@@ -209,22 +208,27 @@ constexpr const char* measuring = "measure"; // for errors
 
 /// The stream can be measured: it belongs to the context, which is current, and is not captured.
 Status check(const Context& context, StreamRef stream) noexcept {
-  if (const CUresult result = check_context(context, stream); result != CUDA_SUCCESS)
-    return {result, measuring, Reason::other_context};
+  const CUresult named = check_context(context, stream);
+  if (named == CUDA_ERROR_INVALID_HANDLE) return {named, measuring, Reason::other_context};
+  if (named != CUDA_SUCCESS) return {named, measuring};
   if (const Status home = check_home(context, stream.native_handle()); !home) return home;
   const CaptureState capture = capture_state(context.driver().table(), stream.native_handle());
   if (capture.result != CUDA_SUCCESS) return {capture.result, "cuStreamIsCapturing"};
   return capture.capturing() ? Status{CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, measuring} : Status{};
 }
 
+Status begin(Sampler& sampler, const Context& context, StreamRef stream, const MeasureOptions& options) {
+  Status status = check(context, stream);
+  if (status) status = sampler.create(context, stream.native_handle(), options.hold_limit.nanoseconds());
+  if (status) status = sampler.calibrate();
+  return status;
+}
+
 Status sample(const Context& context, StreamRef stream, const MeasuredWork& work,
               const MeasureOptions& options, Measurement& out) {
-  Status status = check(context, stream);
-  if (!status) return status;
   const Allowance allowance(context, options.time_limit);
   Sampler sampler;
-  status = sampler.create(context, stream.native_handle(), options.hold_limit.nanoseconds());
-  if (status) status = sampler.calibrate();
+  Status status = begin(sampler, context, stream, options);
   Series series(sampler, work, options);
   if (status) status = series.warm_up(allowance);
   MeasuredEnd end{};
@@ -237,12 +241,9 @@ Status sample(const Context& context, StreamRef stream, const MeasuredWork& work
 
 Status sample(const Context& context, StreamRef stream, const MeasuredWork& work_a,
               const MeasuredWork& work_b, const MeasureOptions& options, Comparison& out) {
-  Status status = check(context, stream);
-  if (!status) return status;
   const Allowance allowance(context, options.time_limit);
   Sampler sampler;
-  status = sampler.create(context, stream.native_handle(), options.hold_limit.nanoseconds());
-  if (status) status = sampler.calibrate();
+  Status status = begin(sampler, context, stream, options);
   Series a(sampler, work_a, options), b(sampler, work_b, options);
   if (status) status = a.warm_up(allowance);
   if (status) status = b.warm_up(allowance);

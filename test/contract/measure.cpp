@@ -250,6 +250,7 @@ TEST_CASE_METHOD(MeasureFixture, "what cannot be measured is refused") {
   const Context created = Context::create(0, driver);
   CHECK_THROWS_AS(measure(created, stream, nothing), ContextMismatch);
   CHECK_THROWS_AS(measure(context, {created, nullptr}, nothing), ContextMismatch);
+  CHECK_THROWS_AS(measure(context, {Context(), nullptr}, nothing), InvalidContext);
 }
 
 TEST_CASE_METHOD(MeasureFixture, "earlier work that still runs is noticed before a sample and after one") {

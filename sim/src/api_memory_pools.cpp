@@ -55,23 +55,24 @@ std::shared_ptr<MemoryPool> Api::new_pool(const PoolKind& kind) {
   return made;
 }
 
+namespace {
+
+void set_default(Process::Pools& pools, const std::shared_ptr<MemoryPool>& standard) {
+  standard->is_default = true;
+  pools.standard = pools.current = standard;
+}
+
+} // namespace
+
 Process::Pools& Api::pools_of(int device) {
   Process::Pools& pools = process_.pools[device];
-  if (!pools.standard) {
-    pools.standard = new_pool(device);
-    pools.standard->is_default = true;
-    pools.current = pools.standard;
-  }
+  if (!pools.standard) set_default(pools, new_pool(device));
   return pools;
 }
 
 Process::Pools& Api::pools_of(const PoolKind& kind) {
   Process::Pools& pools = process_.other_pools[kind];
-  if (!pools.standard) {
-    pools.standard = new_pool(kind);
-    pools.standard->is_default = true;
-    pools.current = pools.standard;
-  }
+  if (!pools.standard) set_default(pools, new_pool(kind));
   return pools;
 }
 

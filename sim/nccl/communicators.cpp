@@ -35,10 +35,6 @@ Meeting::Name name_of(const ncclUniqueId& id) {
   return name;
 }
 
-void require(bool holds, const char* what) {
-  if (!holds) fail(ncclInvalidArgument, what);
-}
-
 bool blocks(const ncclConfig_t* config, bool otherwise) {
   if (config == nullptr) return otherwise;
   require(config->magic == nccl_config_magic && config->size >= sizeof *config,
@@ -60,8 +56,6 @@ ncclResult_t initialize(ncclComm_t* made, int ranks, const ncclUniqueId& id, int
   return begin_job(added,
                    [=] { added->meet(name, static_cast<unsigned>(ranks), static_cast<unsigned>(rank)); });
 }
-
-ncclResult_t done() { return ncclSuccess; }
 
 thread_local std::string last_error;
 
@@ -158,7 +152,7 @@ ncclResult_t ncclCommFinalize(ncclComm_t handle) {
 }
 
 ncclResult_t ncclCommDestroy(ncclComm_t handle) {
-  if (handle == nullptr) return done();
+  if (handle == nullptr) return ncclSuccess;
   return answer([&] {
     const auto of = Communicator::known(handle);
     if (of->state == ncclInProgress) of->abort(); // NCCL does so as well
@@ -170,7 +164,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t handle) {
 }
 
 ncclResult_t ncclCommAbort(ncclComm_t handle) {
-  if (handle == nullptr) return done();
+  if (handle == nullptr) return ncclSuccess;
   return answer([&] {
     const auto of = Communicator::known(handle);
     of->abort();
@@ -200,7 +194,7 @@ ncclResult_t ncclCommUserRank(ncclComm_t handle, int* rank) {
 
 ncclResult_t ncclGroupStart() {
   start_group();
-  return done();
+  return ncclSuccess;
 }
 ncclResult_t ncclGroupEnd() { return answer(end_group); }
 

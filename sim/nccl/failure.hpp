@@ -19,6 +19,10 @@ struct Failure {
   throw Failure{result, std::move(text)};
 }
 
+inline void require(bool holds, const char* what) {
+  if (!holds) fail(ncclInvalidArgument, what);
+}
+
 inline void expect(CUresult result, const char* call) {
   if (result != CUDA_SUCCESS)
     fail(ncclUnhandledCudaError, std::string(call) + " returned " + std::to_string(result));

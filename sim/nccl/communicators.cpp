@@ -3,7 +3,6 @@
 #include "groups.hpp"
 
 #include <charconv>
-#include <cstdio>
 #include <cstring>
 #include <string_view>
 
@@ -11,13 +10,13 @@ namespace cuevent::sim::nccl {
 
 namespace {
 
-/// What an id begins with. The rest is the name of a meeting, in hexadecimal digits.
+/// What an id begins with. The rest are the digits of a meeting's name.
 constexpr std::string_view id_begins = "cuevent-nccl-1:";
 
 ncclUniqueId id_of(const Meeting::Name& name) {
   ncclUniqueId id{};
-  std::snprintf(id.internal, sizeof id.internal, "%s%016llx%016llx", id_begins.data(),
-                static_cast<unsigned long long>(name[0]), static_cast<unsigned long long>(name[1]));
+  const std::string text = std::string(id_begins) + Meeting::digits_of(name);
+  text.copy(id.internal, sizeof id.internal - 1);
   return id;
 }
 

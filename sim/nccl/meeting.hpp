@@ -23,6 +23,7 @@ public:
   /// Makes the memory of a communicator. It disappears once all ranks are there, or with this process. If the
   /// process was killed, it disappears when another process makes one.
   static Name create();
+  static std::string digits_of(const Name&); ///< hexadecimal
 
   using Stopped = std::function<bool()>; ///< asked while a rank waits
 

@@ -11,7 +11,7 @@
 
 namespace cuevent::sim::nccl {
 
-/// Each has a device of its own, of which the simulator has at most this many.
+/// Each rank has a device of its own. The simulator has at most this many devices.
 inline constexpr unsigned most_ranks = 8;
 
 /// The ranks only store to their own part, and wait for nobody while they hold anything. So a rank that dies

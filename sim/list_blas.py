@@ -9,9 +9,9 @@ The names are those that the libraries export, and those that a list had before.
 """
 import pathlib
 import re
-import subprocess
 import sys
-import textwrap
+
+import list_runtime
 
 HERE = pathlib.Path(__file__).resolve().parent / "blas"
 SOURCES = {"cublas": "cublas.cpp", "cublasLt": "cublas_lt.cpp"}
@@ -34,12 +34,6 @@ def listed(stand_in):
     return set(re.findall(r"\((cublas\w+)\)", text))
 
 
-def exported(library):
-    command = ["nm", "-D", "--defined-only", library]
-    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    return set(re.findall(r" [TW] (cublas\w+)", lines))
-
-
 def row(name, names):
     is_first = NO_STATUS.match(name) and name + "_v2" in names or name in ("cublasXerbla", "cublasGetError")
     return f"WITHOUT_STATUS({name})" if is_first else f"NAME({name})"
@@ -54,14 +48,11 @@ def main():
             problems += [f"{name} is modelled: remove it from {target(stand_in).name}"
                          for name in sorted(before & modelled(stand_in))]
             continue
-        names = before.union(*(exported(each) for each in libraries
+        names = before.union(*(list_runtime.exported(each) for each in libraries
                                if pathlib.Path(each).name.startswith(f"lib{stand_in}.so")))
         known = names | modelled(stand_in)
-        rows = textwrap.fill(" ".join(row(name, known) for name in sorted(names - modelled(stand_in))), 110)
-        target(stand_in).write_text("// SPDX-License-Identifier: MIT\n"
-                                    f"// The functions of lib{stand_in} that the stand-in does not model.\n"
-                                    "// Do not edit: run sim/list_blas.py.\n"
-                                    f"\n// clang-format off\n{rows}\n")
+        rows = [row(name, known) for name in sorted(names - modelled(stand_in)) if name.startswith("cublas")]
+        target(stand_in).write_text(list_runtime.text_of_list(f"lib{stand_in}", rows, "list_blas.py"))
     sys.exit("\n".join(problems) or 0)
 
 

@@ -150,12 +150,11 @@ def check(libraries):
     problems += [f"the reason for {each} is no longer needed" for each in patterns if each not in needed]
     for path in libraries:
         library = pathlib.Path(path).name.split(".")[0]
-        listed = subprocess.run(["nm", "-D", "--defined-only", path], capture_output=True, text=True).stdout
-        exported = set(re.findall(r" [TW] (\w+)", listed))
         linked = set().union(*(asked.get(library, set()) for asked in found.values()))
         if library == "libnvidia-ml":  # programs look for its functions, and go on without
             linked &= known[library]
-        problems += [f"{path} does not export {name}" for name in sorted(linked - exported)]
+        missing = linked - list_runtime.exported(path)
+        problems += [f"{path} does not export {name}" for name in sorted(missing)]
     if not found:
         problems.append("there are no lists")
     sys.exit("\n".join(problems) or 0)

@@ -16,6 +16,7 @@ import textwrap
 
 HERE = pathlib.Path(__file__).resolve().parent / "runtime"
 TARGET = HERE / "unmodelled.inc"
+FUNCTION = re.compile(r"(__)?cuda\w")
 
 
 def modelled():
@@ -41,9 +42,18 @@ def calls():
 
 
 def exported(library):
+    """The names that a library exports."""
     command = ["nm", "-D", "--defined-only", library]
     lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    return re.findall(r"\b((?:__)?cuda\w+)", lines)
+    return set(re.findall(r" [TW] (\w+)", lines))
+
+
+def text_of_list(library, rows, script):
+    """The text of a list: a row for each name that the stand-in only exports."""
+    return ("// SPDX-License-Identifier: MIT\n"
+            f"// The functions of {library} that the stand-in does not model.\n"
+            f"// Do not edit: run sim/{script}.\n"
+            f"\n// clang-format off\n{textwrap.fill(' '.join(rows), 110)}\n")
 
 
 def main():
@@ -51,12 +61,9 @@ def main():
     if not libraries:
         print("there is no libcudart")
         sys.exit(77)
-    names = {name for library in libraries for name in exported(library)} | set(listed())
-    rows = textwrap.fill(" ".join(f"NAME({name})" for name in sorted(names - set(modelled()))), 110)
-    text = ("// SPDX-License-Identifier: MIT\n"
-            "// The functions of libcudart that the stand-in does not model.\n"
-            "// Do not edit: run sim/list_runtime.py.\n"
-            f"\n// clang-format off\n{rows}\n")
+    names = set(listed()).union(*(exported(library) for library in libraries))
+    rows = [f"NAME({name})" for name in sorted(names - set(modelled())) if FUNCTION.match(name)]
+    text = text_of_list("libcudart", rows, "list_runtime.py")
     if "--check" not in sys.argv:
         TARGET.write_text(text)
     elif text != TARGET.read_text():

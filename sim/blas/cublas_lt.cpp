@@ -2,7 +2,6 @@
 // Descriptors, heuristics that answer with one algorithm, and the product.
 #include "products.hpp"
 
-#include <cstdlib>
 #include <cstring>
 #include <new>
 

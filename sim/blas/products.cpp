@@ -2,7 +2,6 @@
 #include "products.hpp"
 
 #include <algorithm>
-#include <iterator>
 #include <map>
 #include <mutex>
 
@@ -11,7 +10,7 @@ namespace {
 
 constexpr int types[] = {f32, f64, f16, i8, c32, c64, bf16, f8_e4m3, f8_e5m2};
 constexpr char letters[] = {'n', 't', 'c'}; // of the operations, in their order
-/// What else has a kernel, for numbers of four types.
+/// What else has a kernel, for numbers of six types.
 constexpr const char* others[] = {"gemv", "dot", "trsm"};
 constexpr unsigned tile = 128; // rows and columns of a block, as in most kernels of cuBLAS for an H100
 constexpr unsigned threads = 128;

@@ -24,8 +24,8 @@ inline bool is_operation(int operation) {
   return operation >= no_transpose && operation <= conjugate_transpose;
 }
 
-/// cudaDataType_t, those that have products.
-inline constexpr int f32 = 0, f64 = 1, f16 = 2, i8 = 3, c32 = 4, c64 = 5, i32 = 10, bf16 = 14, f8_e4m3 = 28,
+/// The types of cudaDataType_t that have products.
+inline constexpr int f32 = 0, f64 = 1, f16 = 2, i8 = 3, c32 = 4, c64 = 5, bf16 = 14, f8_e4m3 = 28,
                      f8_e5m2 = 29;
 /// As kernels are named, or null if no product is modelled for the type.
 const char* name_of(int type);
@@ -57,7 +57,8 @@ struct Launch {
 /// "cublas_gemm_bf16_tn".
 std::string product_name(int type, int operation_a, int operation_b);
 
-/// Loads the kernels for the current context, or for that of the first device. Not during a capture.
+/// Loads the kernels for the current context, or for the primary context of the first device. Not during a
+/// capture.
 Status load();
 
 /// Does nothing if m, n or batches are zero.

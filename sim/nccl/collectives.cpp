@@ -33,10 +33,6 @@ std::uint64_t agreement(const char* name, std::size_t bytes, int root) {
   return hash;
 }
 
-void require(bool holds, const char* what) {
-  if (!holds) fail(ncclInvalidArgument, what);
-}
-
 std::shared_ptr<Communicator> checked(ncclComm_t handle, int type) {
   auto to = Communicator::ready(handle);
   require(!to->is_finalized, "the communicator is finalized");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "communicator.hpp"
 
+#include "../runtime/in_driver.hpp"
 #include "kernels.hpp"
 
 #include <chrono>
@@ -40,14 +41,13 @@ bool is_allocated(const void* memory, std::size_t bytes) {
 
 /// The capture of the stream, or 0.
 unsigned long long capture_of(CUstream stream) {
-  void* function = nullptr;
-  expect(cuGetProcAddress("cuStreamGetCaptureInfo", &function, 11030, 0, nullptr), "cuGetProcAddress");
   using Function =
       CUresult(CUstream, CUstreamCaptureStatus*, cuuint64_t*, CUgraph*, const CUgraphNode**, std::size_t*);
   CUstreamCaptureStatus status{};
   cuuint64_t id = 0;
-  expect(reinterpret_cast<Function*>(function)(stream, &status, &id, nullptr, nullptr, nullptr),
-         "cuStreamGetCaptureInfo");
+  expect(
+      in_driver<Function>("cuStreamGetCaptureInfo", 11030, stream, &status, &id, nullptr, nullptr, nullptr),
+      "cuStreamGetCaptureInfo");
   if (status == CU_STREAM_CAPTURE_STATUS_NONE) return 0;
   return id;
 }

@@ -3,7 +3,6 @@
 #include "groups.hpp"
 
 #include <charconv>
-#include <cstdio>
 #include <cstring>
 #include <string_view>
 
@@ -11,13 +10,13 @@ namespace cuevent::sim::nccl {
 
 namespace {
 
-/// What an id begins with. The rest is the name of a meeting, in hexadecimal digits.
+/// What an id begins with. The rest are the digits of a meeting's name.
 constexpr std::string_view id_begins = "cuevent-nccl-1:";
 
 ncclUniqueId id_of(const Meeting::Name& name) {
   ncclUniqueId id{};
-  std::snprintf(id.internal, sizeof id.internal, "%s%016llx%016llx", id_begins.data(),
-                static_cast<unsigned long long>(name[0]), static_cast<unsigned long long>(name[1]));
+  const std::string text = std::string(id_begins) + Meeting::digits_of(name);
+  text.copy(id.internal, sizeof id.internal - 1);
   return id;
 }
 
@@ -33,10 +32,6 @@ Meeting::Name name_of(const ncclUniqueId& id) {
   if (!is_right)
     fail(ncclInvalidArgument, "the id was not made by ncclGetUniqueId of the simulator's libnccl");
   return name;
-}
-
-void require(bool holds, const char* what) {
-  if (!holds) fail(ncclInvalidArgument, what);
 }
 
 bool blocks(const ncclConfig_t* config, bool otherwise) {
@@ -60,8 +55,6 @@ ncclResult_t initialize(ncclComm_t* made, int ranks, const ncclUniqueId& id, int
   return begin_job(added,
                    [=] { added->meet(name, static_cast<unsigned>(ranks), static_cast<unsigned>(rank)); });
 }
-
-ncclResult_t done() { return ncclSuccess; }
 
 thread_local std::string last_error;
 
@@ -158,7 +151,7 @@ ncclResult_t ncclCommFinalize(ncclComm_t handle) {
 }
 
 ncclResult_t ncclCommDestroy(ncclComm_t handle) {
-  if (handle == nullptr) return done();
+  if (handle == nullptr) return ncclSuccess;
   return answer([&] {
     const auto of = Communicator::known(handle);
     if (of->state == ncclInProgress) of->abort(); // NCCL does so as well
@@ -170,7 +163,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t handle) {
 }
 
 ncclResult_t ncclCommAbort(ncclComm_t handle) {
-  if (handle == nullptr) return done();
+  if (handle == nullptr) return ncclSuccess;
   return answer([&] {
     const auto of = Communicator::known(handle);
     of->abort();
@@ -200,7 +193,7 @@ ncclResult_t ncclCommUserRank(ncclComm_t handle, int* rank) {
 
 ncclResult_t ncclGroupStart() {
   start_group();
-  return done();
+  return ncclSuccess;
 }
 ncclResult_t ncclGroupEnd() { return answer(end_group); }
 

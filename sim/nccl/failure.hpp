@@ -5,6 +5,7 @@
 #include "nccl.hpp"
 
 #include <exception>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -19,9 +20,26 @@ struct Failure {
   throw Failure{result, std::move(text)};
 }
 
+inline void require(bool holds, const char* what) {
+  if (!holds) fail(ncclInvalidArgument, what);
+}
+
 inline void expect(CUresult result, const char* call) {
   if (result != CUDA_SUCCESS)
     fail(ncclUnhandledCudaError, std::string(call) + " returned " + std::to_string(result));
+}
+
+/// How the body has failed, if it has.
+template <class Body>
+std::optional<Failure> failure_of(const Body& body) {
+  try {
+    body();
+  } catch (const Failure& failure) {
+    return failure;
+  } catch (const std::exception& error) {
+    return Failure{ncclSystemError, error.what()};
+  }
+  return std::nullopt;
 }
 
 /// Remembers the failure for this thread.
@@ -30,13 +48,9 @@ ncclResult_t told(const Failure&);
 /// The answer of a function of NCCL. `body` returns ncclSuccess or ncclInProgress.
 template <class Body>
 ncclResult_t answer(Body body) {
-  try {
-    return body();
-  } catch (const Failure& failure) {
-    return told(failure);
-  } catch (const std::exception& error) {
-    return told({ncclSystemError, error.what()});
-  }
+  ncclResult_t result = ncclSuccess;
+  const std::optional<Failure> failure = failure_of([&] { result = body(); });
+  return failure ? told(*failure) : result;
 }
 
 } // namespace cuevent::sim::nccl

@@ -43,14 +43,7 @@ void launch(const Submissions& all) {
 }
 
 std::optional<Failure> run(const Job& job) {
-  std::optional<Failure> failure;
-  try {
-    job.run();
-  } catch (const Failure& found) {
-    failure = found;
-  } catch (const std::exception& error) {
-    failure = Failure{ncclSystemError, error.what()};
-  }
+  std::optional<Failure> failure = failure_of(job.run);
   job.of->state = failure ? failure->result : ncclSuccess;
   return failure;
 }

@@ -9,7 +9,7 @@
 
 namespace cuevent::sim::nccl {
 
-/// Kernels of transfers have so many pointers as parameters; further ones are not shown.
+/// Kernels of transfers have this many pointers as parameters. Further pointers are not shown.
 inline constexpr std::size_t shown_transfers = 32;
 
 /// "_Sum_f32", as NCCL names a reduction of values of a type. NCCL uses one kernel for several of them.

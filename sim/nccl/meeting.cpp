@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <dirent.h>
@@ -54,10 +56,7 @@ constexpr const char* folder = "/dev/shm";
 constexpr std::string_view file_begins = "cuevent-nccl-";
 
 std::string path_of(const Meeting::Name& name) {
-  char text[64];
-  std::snprintf(text, sizeof text, "%s/%s%016llx%016llx", folder, file_begins.data(),
-                static_cast<unsigned long long>(name[0]), static_cast<unsigned long long>(name[1]));
-  return text;
+  return std::string(folder) + '/' + std::string(file_begins) + Meeting::digits_of(name);
 }
 
 [[noreturn]] void fail_with_file(const std::string& path, const std::string& what) {
@@ -174,6 +173,13 @@ struct Meeting::Parcel {
     return {in.of[from].sent[to][place], in.sent[from][to][place], largest_sent_parcel};
   }
 };
+
+std::string Meeting::digits_of(const Name& name) {
+  char text[33];
+  std::snprintf(text, sizeof text, "%016llx%016llx", static_cast<unsigned long long>(name[0]),
+                static_cast<unsigned long long>(name[1]));
+  return text;
+}
 
 Meeting::Name Meeting::create() {
   Name name{};

@@ -11,7 +11,7 @@
 
 namespace cuevent::sim::nccl {
 
-/// Each has a device of its own, of which the simulator has at most this many.
+/// Each rank has a device of its own. The simulator has at most this many devices.
 inline constexpr unsigned most_ranks = 8;
 
 /// The ranks only store to their own part, and wait for nobody while they hold anything. So a rank that dies
@@ -23,6 +23,7 @@ public:
   /// Makes the memory of a communicator. It disappears once all ranks are there, or with this process. If the
   /// process was killed, it disappears when another process makes one.
   static Name create();
+  static std::string digits_of(const Name&); ///< hexadecimal
 
   using Stopped = std::function<bool()>; ///< asked while a rank waits
 
@@ -42,7 +43,7 @@ public:
   static constexpr std::size_t most_sent_parcels = 4;
 
   /// Says that the rank has begun the collective, and returns its number, from 1.
-  std::uint64_t begin(std::uint64_t what, const void* parcel = nullptr, std::size_t bytes = 0);
+  std::uint64_t begin(std::uint64_t what, const void* parcel, std::size_t bytes);
   /// Of a rank, while this rank is in the collective that all have begun. Changes nothing if the rank has
   /// shown nothing.
   void read_parcel(std::uint64_t number, unsigned rank, void* to, std::size_t bytes) const;
@@ -56,7 +57,7 @@ public:
     std::uint64_t bytes;
   };
   /// Both sides count the transfers from one rank to another.
-  std::uint64_t begin(const Transfer&, const void* parcel = nullptr);
+  std::uint64_t begin(const Transfer&, const void* parcel);
   /// Of the sender, while this rank is in the kernel with the transfer, which the sender has begun.
   void read_parcel(const Transfer&, std::uint64_t number, void* to) const;
   bool other_side_has_begun(const Transfer&, std::uint64_t number) const;

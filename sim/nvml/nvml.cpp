@@ -24,7 +24,7 @@ unsigned devices() {
   return number < 1 ? 1 : static_cast<unsigned>(number);
 }
 
-struct Fabric { // nvmlGpuFabricInfoV_t, of which version 3 has more
+struct Fabric { // nvmlGpuFabricInfoV_t; version 3 has more members
   unsigned version;
   unsigned char cluster[16];
   Status status;

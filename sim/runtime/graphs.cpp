@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Captures, graphs and user objects.
+#include "in_driver.hpp"
 #include "kernels.hpp"
 #include "runtime.hpp"
 #include "unmodelled.hpp"

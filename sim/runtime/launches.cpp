@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Launches, and what is known and set about kernels.
+#include "in_driver.hpp"
 #include "kernels.hpp"
 #include "unmodelled.hpp"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Code that a program loads itself, and the variables of code.
+#include "in_driver.hpp"
 #include "kernels.hpp"
 
 #include <cstddef>

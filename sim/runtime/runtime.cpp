@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "runtime.hpp"
+#include "in_driver.hpp"
 
 #include <cctype>
 #include <cstddef>

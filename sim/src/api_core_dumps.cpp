@@ -43,11 +43,6 @@ std::size_t bytes_of(CUcoredumpSettings attribute, Scope scope) {
   return attribute == generation_flags ? sizeof(int) : 1;
 }
 
-void check_size(CUcoredumpSettings attribute, std::size_t given, std::size_t expected) {
-  if (attribute != CU_COREDUMP_FILE && attribute != CU_COREDUMP_PIPE)
-    refuse_if(given != expected, CUDA_ERROR_INVALID_VALUE);
-}
-
 std::string pipe_name(const CoreDumpSettings& settings) {
   if (!settings.by_pipe) not_modelled("the pipe for core dumps, before one can be asked for");
   char host[256] = {};
@@ -89,33 +84,20 @@ void set(CoreDumpSettings& settings, CUcoredumpSettings attribute, const void* v
   }
 }
 
-/// A null value asks for the size.
-CUresult read(CoreDumpSettings& settings, CUcoredumpSettings attribute, void* value, std::size_t& size,
-              std::size_t bytes) {
-  if (value == nullptr) {
-    size = bytes;
-  } else {
-    check_size(attribute, size, bytes);
-    get(settings, attribute, value, size);
-  }
-  return CUDA_SUCCESS;
-}
-
-CUresult change(CoreDumpSettings& settings, CUcoredumpSettings attribute, const void* value,
-                std::size_t& size, std::size_t bytes, Scope scope) {
-  if (value == nullptr) {
-    size = bytes;
-  } else {
-    check_size(attribute, size, bytes);
-    set(settings, attribute, value, size, scope);
-  }
-  return CUDA_SUCCESS;
-}
-
 std::size_t checked_size(CUcoredumpSettings attribute, const std::size_t* size, Scope scope) {
   const std::size_t bytes = bytes_of(attribute, scope);
   refuse_if(size == nullptr, CUDA_ERROR_INVALID_VALUE);
   return bytes;
+}
+
+/// A null value asks for the size. Any size is taken for a name.
+bool asks_for_size(const void* value, std::size_t& size, std::size_t bytes) {
+  if (value == nullptr) {
+    size = bytes;
+    return true;
+  }
+  refuse_if(bytes != name_room && size != bytes, CUDA_ERROR_INVALID_VALUE);
+  return false;
 }
 
 } // namespace
@@ -123,24 +105,30 @@ std::size_t checked_size(CUcoredumpSettings attribute, const std::size_t* size, 
 /// A wrong attribute is refused also without a current context.
 CUresult Api::cuCoredumpGetAttribute(CUcoredumpSettings attribute, void* value, size_t* size) {
   const std::size_t bytes = checked_size(attribute, size, Scope::context);
-  return read(current_context()->core_dumps, attribute, value, *size, bytes);
+  const auto home = current_context();
+  if (!asks_for_size(value, *size, bytes)) get(home->core_dumps, attribute, value, *size);
+  return CUDA_SUCCESS;
 }
 
 CUresult Api::cuCoredumpSetAttribute(CUcoredumpSettings attribute, void* value, size_t* size) {
   const std::size_t bytes = checked_size(attribute, size, Scope::context);
-  return change(current_context()->core_dumps, attribute, value, *size, bytes, Scope::context);
+  const auto home = current_context();
+  if (!asks_for_size(value, *size, bytes)) set(home->core_dumps, attribute, value, *size, Scope::context);
+  return CUDA_SUCCESS;
 }
 
 /// Works before cuInit.
 CUresult Api::cuCoredumpGetAttributeGlobal(CUcoredumpSettings attribute, void* value, size_t* size) {
   const std::size_t bytes = checked_size(attribute, size, Scope::process);
-  return read(process_.core_dumps, attribute, value, *size, bytes);
+  if (!asks_for_size(value, *size, bytes)) get(process_.core_dumps, attribute, value, *size);
+  return CUDA_SUCCESS;
 }
 
 CUresult Api::cuCoredumpSetAttributeGlobal(CUcoredumpSettings attribute, void* value, size_t* size) {
   if (!process_.initialized) crash("a setting of core dumps is changed before cuInit");
   const std::size_t bytes = checked_size(attribute, size, Scope::process);
-  return change(process_.core_dumps, attribute, value, *size, bytes, Scope::process);
+  if (!asks_for_size(value, *size, bytes)) set(process_.core_dumps, attribute, value, *size, Scope::process);
+  return CUDA_SUCCESS;
 }
 
 } // namespace cuevent::sim

@@ -82,10 +82,9 @@ Work Api::free_node_work(CUdeviceptr address, const Graph& graph) {
 void Api::check_place_of_node(const CUmemPoolProps& wanted) {
   const CUmemLocationType type = wanted.location.type;
   const int id = wanted.location.id;
-  const bool is_on_host = type == place::host || (type == place::host_numa && id == 0);
   refuse_if(wanted.allocType != CU_MEM_ALLOCATION_TYPE_PINNED && wanted.allocType != place::managed,
             CUDA_ERROR_INVALID_VALUE);
-  refuse_if(is_on_host, CUDA_ERROR_NOT_SUPPORTED);
+  refuse_if(place::is_of_host(wanted.location), CUDA_ERROR_NOT_SUPPORTED);
   refuse_if(type != CU_MEM_LOCATION_TYPE_DEVICE || id < 0 || id >= computer_.options.devices,
             CUDA_ERROR_INVALID_VALUE);
   refuse_if((wanted.handleTypes & ~place::shareable) != 0, CUDA_ERROR_INVALID_VALUE);

@@ -55,23 +55,24 @@ std::shared_ptr<MemoryPool> Api::new_pool(const PoolKind& kind) {
   return made;
 }
 
+namespace {
+
+void set_default(Process::Pools& pools, const std::shared_ptr<MemoryPool>& standard) {
+  standard->is_default = true;
+  pools.standard = pools.current = standard;
+}
+
+} // namespace
+
 Process::Pools& Api::pools_of(int device) {
   Process::Pools& pools = process_.pools[device];
-  if (!pools.standard) {
-    pools.standard = new_pool(device);
-    pools.standard->is_default = true;
-    pools.current = pools.standard;
-  }
+  if (!pools.standard) set_default(pools, new_pool(device));
   return pools;
 }
 
 Process::Pools& Api::pools_of(const PoolKind& kind) {
   Process::Pools& pools = process_.other_pools[kind];
-  if (!pools.standard) {
-    pools.standard = new_pool(kind);
-    pools.standard->is_default = true;
-    pools.current = pools.standard;
-  }
+  if (!pools.standard) set_default(pools, new_pool(kind));
   return pools;
 }
 
@@ -120,10 +121,10 @@ PoolLimits limits_of(const CUmemPoolProps& properties) {
   return limits;
 }
 
-/// Whether the place exists. The simulated computer has one NUMA node. The place of the host needs no number.
+/// Whether the place exists.
 bool is_place(const CUmemLocation& where, int devices) {
   if (where.type == CU_MEM_LOCATION_TYPE_DEVICE) return where.id >= 0 && where.id < devices;
-  return where.type == place::host || (where.type == place::host_numa && where.id == 0);
+  return place::is_of_host(where);
 }
 
 PoolKind pool_kind(CUmemAllocationType type, const CUmemLocation& where) {
@@ -349,19 +350,11 @@ CUresult Api::cuMemFreeAsync(CUdeviceptr pointer, CUstream handle) {
   return CUDA_SUCCESS;
 }
 
-namespace {
-
-bool is_of_host(const CUmemLocation& where) {
-  return where.type == place::host || (where.type == place::host_numa && where.id == 0);
-}
-
-} // namespace
-
 CUresult Api::cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPool handle, CUmemLocation* place) {
   unsafe_call();
   refuse_if(flags == nullptr || place == nullptr, CUDA_ERROR_INVALID_VALUE);
   const auto asked = pool(handle);
-  const bool by_host = asked->device < 0 && is_of_host(*place);
+  const bool by_host = asked->device < 0 && place::is_of_host(*place);
   refuse_if(!by_host && (place->type != CU_MEM_LOCATION_TYPE_DEVICE || place->id < 0 ||
                          place->id >= computer_.options.devices),
             CUDA_ERROR_INVALID_VALUE);
@@ -378,7 +371,7 @@ void Api::set_access(MemoryPool& changed, const CUmemAccessDesc& wish) {
   if (wish.flags != CU_MEM_ACCESS_FLAGS_PROT_NONE && wish.flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
     not_modelled("unknown flags of access to a memory pool");
   const bool access = wish.flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  if (is_of_host(wish.location)) {
+  if (place::is_of_host(wish.location)) {
     refuse_if(changed.device == MemoryPool::of_the_host && !access, CUDA_ERROR_NOT_SUPPORTED);
     changed.host_has_access = access;
     return;

@@ -75,18 +75,16 @@ CUresult Api::cuMemGetAllocationGranularity(size_t* out, const CUmemAllocationPr
 CUmemAllocationProp Api::accepted(const CUmemAllocationProp& wish) {
   const auto handles = static_cast<unsigned>(wish.requestedHandleTypes);
   const auto& flags = wish.allocFlags;
-  const CUmemLocationType where = wish.location.type;
   CUmemAllocationProp taken = wish;
   refuse_if(wish.type != CU_MEM_ALLOCATION_TYPE_PINNED || wish.win32HandleMetaData != nullptr ||
                 flags.compressionType > 1 || flags.reserved[0] != 0 || flags.reserved[1] != 0 ||
                 flags.reserved[2] != 0 ||
                 (handles & (CU_MEM_HANDLE_TYPE_WIN32 | CU_MEM_HANDLE_TYPE_WIN32_KMT)) != 0,
             CUDA_ERROR_INVALID_VALUE);
-  if (where == CU_MEM_LOCATION_TYPE_DEVICE) {
+  if (wish.location.type == CU_MEM_LOCATION_TYPE_DEVICE) {
     device(wish.location.id);
   } else {
-    refuse_if(where != place::host && (where != place::host_numa || wish.location.id != 0),
-              CUDA_ERROR_INVALID_VALUE);
+    refuse_if(!place::is_of_host(wish.location), CUDA_ERROR_INVALID_VALUE);
     taken.location.type = place::host_numa;
     taken.location.id = 0; // the simulated computer has one node
   }

@@ -15,4 +15,10 @@ inline constexpr auto managed = static_cast<CUmemAllocationType>(2);      // CU_
 inline constexpr auto fabric = static_cast<CUmemAllocationHandleType>(8); // CU_MEM_HANDLE_TYPE_FABRIC
 inline constexpr int shareable = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR | fabric; // on Linux
 
+/// Whether the place is the host. The simulated computer has one NUMA node. The place of the host needs no
+/// number.
+inline bool is_of_host(const CUmemLocation& where) {
+  return where.type == host || (where.type == host_numa && where.id == 0);
+}
+
 } // namespace cuevent::sim::place

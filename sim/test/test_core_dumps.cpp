@@ -33,7 +33,7 @@ struct Dumps : Fixture {
 
 } // namespace
 
-TEST_CASE("the settings of core dumps of a context are not those of the process") {
+TEST_CASE("a context has settings of core dumps of its own") {
   Dumps f;
   unsigned char yes = 1, found = 7;
   std::size_t size = 1;

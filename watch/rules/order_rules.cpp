@@ -180,7 +180,7 @@ void OrderRules::prepare_free(const Call& call) {
   freed_ = memory_.freed_by_next_call(call.thread);
   if (call.verb() == Verb::memory_free)
     effects_.waits_for_device =
-        !call.has(stays_on_device) && (freed_.empty() || freed_.front().is_waited_for());
+        !call.has(stays_on_device) && (freed_.empty() || freed_.front().origin != Origin::pool);
   else if (options_.blind != nullptr)
     ++options_.blind->frees;
 }

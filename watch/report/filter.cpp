@@ -53,12 +53,11 @@ std::string suppression_of(Rule rule, const std::optional<NamedFrame>& own,
   std::string line = page_of(rule).name;
   if (own && !own->function.empty()) {
     const std::string file = own->file.substr(own->file.rfind('/') + 1);
-    const bool is_python = own->text == own->place;
     // Nearly every stack has these functions. The lines of others change.
     const bool is_everywhere = own->function == "main" || own->function == "<module>";
-    if (is_python && is_everywhere)
+    if (own->is_python && is_everywhere)
       return line + " *" + pattern_of(line_text(file, own->line) + " in " + own->function);
-    if (is_python) return line + " *" + pattern_of(file) + ":* in " + pattern_of(own->function);
+    if (own->is_python) return line + " *" + pattern_of(file) + ":* in " + pattern_of(own->function);
     if (is_everywhere && !file.empty()) return line + ' ' + pattern_of(line_text(file, own->line));
     const std::string shown = in_one_line(without_anonymous_namespaces(own->function));
     return line + ' ' + pattern_of(std::string(qualified_name(shown)));

@@ -132,8 +132,9 @@ static bool is_at_exit(const std::vector<SourceFrame>& stack) {
   return !has_names;
 }
 
-bool Filter::is_of_vendor(const CallFile& process, const Finding& finding) const {
-  if (!watch::is_of_vendor(finding.rule, texts_.stack_of(process, finding.call))) return false;
+bool Filter::is_of_vendor(const CallFile& process, const Finding& finding,
+                          const std::vector<SourceFrame>& stack) const {
+  if (!watch::is_of_vendor(finding.rule, stack)) return false;
   // Which call an earlier one is about, a program may have decided: it destroys what a library uses.
   return std::ranges::all_of(finding.earlier, [&](const Earlier& earlier) {
     return watch::is_of_vendor(finding.rule, texts_.stack_of(process, earlier.call));
@@ -145,7 +146,7 @@ Kept Filter::judge(const CallFile& process, const Finding& finding) const {
   const bool is_late = finding.rule == Rule::use_after_context && finding.call.verb() == Verb::event_destroy;
   if (is_late && finding.call.returned && is_at_exit(stack)) return Kept::no;
   if (suppressions_.drop(finding, stack, process.python_stack(finding.call.stack))) return Kept::no;
-  if (is_of_vendor(process, finding)) return Kept::as_vendors;
+  if (is_of_vendor(process, finding, stack)) return Kept::as_vendors;
   return is_of_the_program(process, finding) ? Kept::yes : Kept::no;
 }
 

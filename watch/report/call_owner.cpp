@@ -63,12 +63,15 @@ bool is_of_python(const std::string& path, const std::string& program) {
 
 bool contains(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
 
+bool is_in_python_package(const std::string& path) {
+  return contains(path, "/site-packages/") || contains(path, "/dist-packages/");
+}
+
 /// A header of the system or of a package: a function in it is not the program's, even if it is compiled into
 /// the program. The program itself may lie in /usr/src or /opt.
 bool is_header_of_a_package(const std::string& source) {
   return starts_with_any(source, {"/usr/include/", "/usr/lib", "/usr/local/include/", "/usr/local/cuda"}) ||
-         contains(source, "/c++/") || contains(source, "/site-packages/") ||
-         contains(source, "/dist-packages/");
+         contains(source, "/c++/") || is_in_python_package(source);
 }
 
 bool is_cpp_library(const std::string& path) {
@@ -89,16 +92,19 @@ bool is_of_cpp_library(const SourceFrame& frame) {
 }
 
 bool is_package(const std::string& path) {
-  return starts_with_any(path, {"/usr/", "/lib", "/opt/"}) ||
-         path.find("/site-packages/") != std::string::npos ||
-         path.find("/dist-packages/") != std::string::npos;
+  return starts_with_any(path, {"/usr/", "/lib", "/opt/"}) || is_in_python_package(path);
+}
+
+/// The runtime may be linked statically, and then has this in the names of its functions.
+bool is_runtime_library(const SourceFrame& frame) {
+  return starts_with_any(name_of(frame.library), {"libcudart", "libcuda.so"}) ||
+         frame.function.starts_with("libcudart_static");
 }
 
 } // namespace
 
 bool is_cuda_runtime(const SourceFrame& frame) {
-  if (starts_with_any(name_of(frame.library), {"libcudart", "libcuda.so"})) return true;
-  if (frame.function.starts_with("libcudart_static")) return true;
+  if (is_runtime_library(frame)) return true;
   // The functions of the runtime have no lines, and no arguments in their symbols. Others that are named like
   // them are the program's, or come from a header of the toolkit.
   const std::string& name = frame.function;
@@ -108,8 +114,8 @@ bool is_cuda_runtime(const SourceFrame& frame) {
 }
 
 bool is_of_vendor(const SourceFrame& frame) {
-  return is_of_cuda(frame.library) || starts_with_any(name_of(frame.library), {"libcudart", "libcuda.so"}) ||
-         starts_with_any(frame.function, {"libcudart_static", "ncclStrongStream"}); // linked statically
+  return is_of_cuda(frame.library) || is_runtime_library(frame) ||
+         frame.function.starts_with("ncclStrongStream"); // linked statically
 }
 
 bool is_of_vendor(Rule rule, const std::vector<SourceFrame>& stack) {
@@ -181,9 +187,7 @@ bool is_python(const std::string& path) {
 }
 
 bool is_python_package(const std::string& frame) {
-  return frame.find("/site-packages/") != std::string::npos ||
-         frame.find("/dist-packages/") != std::string::npos ||
-         frame.find("/lib/python3") != std::string::npos;
+  return is_in_python_package(frame) || contains(frame, "/lib/python3");
 }
 
 Owner owner_of(const std::optional<SourceFrame>& caller, const std::vector<std::string>& python,

@@ -8,8 +8,6 @@ namespace watch {
 
 namespace {
 
-std::string name_of(const std::string& path) { return path.substr(path.rfind('/') + 1); }
-
 template <std::size_t Count>
 bool starts_with_any(const std::string& text, const char* const (&starts)[Count]) {
   return std::any_of(std::begin(starts), std::end(starts),
@@ -26,14 +24,14 @@ bool is_event_class(const std::string& frame) {
 
 bool is_of_cuda(const std::string& path) {
   return starts_with_any(
-      name_of(path),
+      file_name(path),
       {"libnccl",     "libcublas", "libcudnn",    "libcufft",   "libcufile",  "libcurand",    "libcusolver",
        "libcusparse", "libcudss",  "libcutensor", "libcupti",   "libnpp",     "libnvjpeg",    "libnvshmem",
        "libnvblas",   "libnvcomp", "libnvcuvid",  "libnvinfer", "libnvidia-", "libnvJitLink", "libnvrtc"});
 }
 
 bool is_standard_library(const SourceFrame& frame) {
-  return starts_with_any(name_of(frame.library), {"libstdc++.so", "libc++.so", "libgcc_s.so"});
+  return starts_with_any(file_name(frame.library), {"libstdc++.so", "libc++.so", "libgcc_s.so"});
 }
 
 /// Rules about events that one library makes and uses: no function of the vendor's libraries takes an event.
@@ -75,7 +73,7 @@ bool is_header_of_a_package(const std::string& source) {
 }
 
 bool is_cpp_library(const std::string& path) {
-  return starts_with_any(name_of(path), {"libstdc++.", "libc++."});
+  return starts_with_any(file_name(path), {"libstdc++.", "libc++."});
 }
 
 /// Makes a pointer to a function of a lambda.
@@ -97,7 +95,7 @@ bool is_package(const std::string& path) {
 
 /// The runtime may be linked statically, and then has this in the names of its functions.
 bool is_runtime_library(const SourceFrame& frame) {
-  return starts_with_any(name_of(frame.library), {"libcudart", "libcuda.so"}) ||
+  return starts_with_any(file_name(frame.library), {"libcudart", "libcuda.so"}) ||
          frame.function.starts_with("libcudart_static");
 }
 
@@ -109,7 +107,7 @@ bool is_cuda_runtime(const SourceFrame& frame) {
   // them are the program's, or come from a header of the toolkit.
   const std::string& name = frame.function;
   const bool has_its_name = name.size() > 4 && name.starts_with("cuda") && name[4] >= 'A' && name[4] <= 'Z';
-  const bool is_in_header = starts_with_any(name_of(frame.file), {"cuda_runtime"});
+  const bool is_in_header = starts_with_any(file_name(frame.file), {"cuda_runtime"});
   return has_its_name && (is_in_header || (frame.file.empty() && name.find('(') == std::string::npos));
 }
 
@@ -159,7 +157,7 @@ bool is_wrapper(const SourceFrame& frame) {
     return true;
   const std::string_view name = qualified_name(frame.function);
   return is_of_cpp_library(frame) || is_lambda_pointer(frame) || name.starts_with("cuevent::") ||
-         name.starts_with("cuda::") || name_of(frame.library).starts_with("libcuevent");
+         name.starts_with("cuda::") || file_name(frame.library).starts_with("libcuevent");
 }
 
 bool is_start(const SourceFrame& frame) {
@@ -183,7 +181,7 @@ std::size_t caller_among(const std::vector<SourceFrame>& stack) {
 }
 
 bool is_python(const std::string& path) {
-  return starts_with_any(name_of(path), {"python", "libpython", "_ctypes.", "libffi."});
+  return starts_with_any(file_name(path), {"python", "libpython", "_ctypes.", "libffi."});
 }
 
 bool is_python_package(const std::string& frame) {

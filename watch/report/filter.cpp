@@ -33,7 +33,7 @@ std::string text_of(const std::string& path) {
 
 /// "train.cpp:12"
 std::string line_text(const std::string& file, int line) {
-  return file.substr(file.rfind('/') + 1) + ':' + std::to_string(line);
+  return file_name(file) + ':' + std::to_string(line);
 }
 
 /// A pattern that matches this text only.
@@ -52,7 +52,7 @@ std::string suppression_of(Rule rule, const std::optional<NamedFrame>& own,
                            const std::vector<SourceFrame>& stack) {
   std::string line = page_of(rule).name;
   if (own && !own->function.empty()) {
-    const std::string file = own->file.substr(own->file.rfind('/') + 1);
+    const std::string file = file_name(own->file);
     // Nearly every stack has these functions. The lines of others change.
     const bool is_everywhere = own->function == "main" || own->function == "<module>";
     if (own->is_python && is_everywhere)

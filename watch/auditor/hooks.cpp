@@ -481,7 +481,7 @@ private:
       if (has_feature(costs) && !cleared_by_fork->captures.are_active()) [[unlikely]] {
         if (made.stack == 0 && region->stacks != Stacks::none)
           made.stack = stack_number(thread, address, above, true);
-        if (HostFunction* const place = take_host_function(made, made.stack)) {
+        if (HostFunction* const place = take_host_function(made)) {
           const CUresult result = submit_measured(*place, arguments...);
           if (result != CUDA_SUCCESS) give_back(place);
           return result;

@@ -7,17 +7,15 @@
 
 namespace watch {
 
-HostFunction* take_host_function(const CallData& call, std::uint32_t stack) {
+HostFunction* take_host_function(const CallData& call) {
   for (HostFunction& place : cleared_by_fork->host_functions.all) {
     std::uint32_t free = 0;
     if (place.used.load(std::memory_order_relaxed) != 0 ||
         !place.used.compare_exchange_strong(free, 1, std::memory_order_acquire))
       continue;
-    place.stack = stack;
+    place.stack = call.stack;
     place.entry = call.entry;
     place.marks = call.marks;
-    place.function = nullptr;
-    place.callback = nullptr;
     place.stream = call.words[0];
     place.context = call.context;
     place.submitted = ticks();

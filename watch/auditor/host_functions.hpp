@@ -16,7 +16,7 @@ struct HostFunction {
   std::uint32_t stack; // of the submission
   std::uint16_t entry;
   std::uint8_t marks;
-  CUhostFn function; // null for one with the arguments of cuStreamAddCallback
+  CUhostFn function; // or, for cuStreamAddCallback:
   CUstreamCallback callback;
   void* data;
   std::uint64_t stream, context, submitted; // the tick
@@ -27,7 +27,7 @@ struct HostFunctions {
 };
 
 /// A place for the function that `call` submits, or null.
-HostFunction* take_host_function(const CallData& call, std::uint32_t stack);
+HostFunction* take_host_function(const CallData& call);
 
 inline void give_back(HostFunction* function) { function->used.store(0, std::memory_order_release); }
 

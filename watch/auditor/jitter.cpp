@@ -18,7 +18,7 @@ namespace {
 
 /// The run may be held for a fifth of its time, and any run for this long.
 constexpr std::int64_t always_allowed_us = 200'000;
-/// A submission is waited for so long, and all of them together.
+/// How long the host waits for one submission, and for all of them together.
 constexpr std::int64_t longest_wait_us = 100'000, longest_waits_us = 20'000'000;
 constexpr std::uint32_t submissions_between_marks = 64; // without a hold, a write tells how far the stream is
 

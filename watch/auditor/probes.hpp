@@ -40,8 +40,8 @@ void probe_before(Thread& thread, unsigned library, const CallData& call) {
     prepare_probe(thread, library, call, verb);
 }
 
-/// Records a probe on a stream of which the last one was reached, when nothing moves: the last submissions
-/// may have got none. The looker calls it, and holds the lock. False if there is none.
+/// Records a probe on a stream that has reached its last one, when nothing moves: the last submissions may
+/// have got none. The looker calls it, and holds the lock. False if there is none.
 bool add_late_probe(Stream& stream);
 
 /// Whether the submission only adds one to a number of its thread: no capture is active, no probe is due, and

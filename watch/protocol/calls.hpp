@@ -68,8 +68,8 @@ enum Effect : std::uint16_t {
   relaxed_capture = 16, // begins a capture that is relaxed, although the call does not say so
   value_of_64_bits = 32,
   hides_memory = 64, // a kernel whose parameters are not in the arguments
-  // A copy or a memset of which the host sees nothing, unless it looks at mapped memory; or the end of memory
-  // for which no call waits.
+  // A copy or a memset that the host does not see, unless it looks at mapped memory; or the end of memory, if
+  // the call does not wait for the device.
   stays_on_device = 128,
   ends_object = 256,   // or frees memory
   tells_context = 512, // whether a context is current, and which: a refusal is an answer

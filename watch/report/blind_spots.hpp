@@ -10,7 +10,7 @@ namespace watch {
 struct BlindSpots {
   unsigned long calls = 0;         // of threads beyond those that can be watched at a time
   unsigned long libraries = 0;     // copies of libcuda beyond those that can be watched
-  std::set<std::string> functions; // of which the program has a version that is newer than the known ones
+  std::set<std::string> functions; // that the program has in a version newer than the known ones
 
   void add(const BlindSpots& more) {
     calls += more.calls;

@@ -8,8 +8,6 @@ namespace watch {
 
 namespace {
 
-std::string name_of(const std::string& path) { return path.substr(path.rfind('/') + 1); }
-
 template <std::size_t Count>
 bool starts_with_any(const std::string& text, const char* const (&starts)[Count]) {
   return std::any_of(std::begin(starts), std::end(starts),
@@ -26,14 +24,14 @@ bool is_event_class(const std::string& frame) {
 
 bool is_of_cuda(const std::string& path) {
   return starts_with_any(
-      name_of(path),
+      file_name(path),
       {"libnccl",     "libcublas", "libcudnn",    "libcufft",   "libcufile",  "libcurand",    "libcusolver",
        "libcusparse", "libcudss",  "libcutensor", "libcupti",   "libnpp",     "libnvjpeg",    "libnvshmem",
        "libnvblas",   "libnvcomp", "libnvcuvid",  "libnvinfer", "libnvidia-", "libnvJitLink", "libnvrtc"});
 }
 
 bool is_standard_library(const SourceFrame& frame) {
-  return starts_with_any(name_of(frame.library), {"libstdc++.so", "libc++.so", "libgcc_s.so"});
+  return starts_with_any(file_name(frame.library), {"libstdc++.so", "libc++.so", "libgcc_s.so"});
 }
 
 /// Rules about events that one library makes and uses: no function of the vendor's libraries takes an event.
@@ -63,16 +61,19 @@ bool is_of_python(const std::string& path, const std::string& program) {
 
 bool contains(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
 
+bool is_in_python_package(const std::string& path) {
+  return contains(path, "/site-packages/") || contains(path, "/dist-packages/");
+}
+
 /// A header of the system or of a package: a function in it is not the program's, even if it is compiled into
 /// the program. The program itself may lie in /usr/src or /opt.
 bool is_header_of_a_package(const std::string& source) {
   return starts_with_any(source, {"/usr/include/", "/usr/lib", "/usr/local/include/", "/usr/local/cuda"}) ||
-         contains(source, "/c++/") || contains(source, "/site-packages/") ||
-         contains(source, "/dist-packages/");
+         contains(source, "/c++/") || is_in_python_package(source);
 }
 
 bool is_cpp_library(const std::string& path) {
-  return starts_with_any(name_of(path), {"libstdc++.", "libc++."});
+  return starts_with_any(file_name(path), {"libstdc++.", "libc++."});
 }
 
 /// Makes a pointer to a function of a lambda.
@@ -89,27 +90,30 @@ bool is_of_cpp_library(const SourceFrame& frame) {
 }
 
 bool is_package(const std::string& path) {
-  return starts_with_any(path, {"/usr/", "/lib", "/opt/"}) ||
-         path.find("/site-packages/") != std::string::npos ||
-         path.find("/dist-packages/") != std::string::npos;
+  return starts_with_any(path, {"/usr/", "/lib", "/opt/"}) || is_in_python_package(path);
+}
+
+/// The runtime may be linked statically, and then has this in the names of its functions.
+bool is_runtime_library(const SourceFrame& frame) {
+  return starts_with_any(file_name(frame.library), {"libcudart", "libcuda.so"}) ||
+         frame.function.starts_with("libcudart_static");
 }
 
 } // namespace
 
 bool is_cuda_runtime(const SourceFrame& frame) {
-  if (starts_with_any(name_of(frame.library), {"libcudart", "libcuda.so"})) return true;
-  if (frame.function.starts_with("libcudart_static")) return true;
+  if (is_runtime_library(frame)) return true;
   // The functions of the runtime have no lines, and no arguments in their symbols. Others that are named like
   // them are the program's, or come from a header of the toolkit.
   const std::string& name = frame.function;
   const bool has_its_name = name.size() > 4 && name.starts_with("cuda") && name[4] >= 'A' && name[4] <= 'Z';
-  const bool is_in_header = starts_with_any(name_of(frame.file), {"cuda_runtime"});
+  const bool is_in_header = starts_with_any(file_name(frame.file), {"cuda_runtime"});
   return has_its_name && (is_in_header || (frame.file.empty() && name.find('(') == std::string::npos));
 }
 
 bool is_of_vendor(const SourceFrame& frame) {
-  return is_of_cuda(frame.library) || starts_with_any(name_of(frame.library), {"libcudart", "libcuda.so"}) ||
-         starts_with_any(frame.function, {"libcudart_static", "ncclStrongStream"}); // linked statically
+  return is_of_cuda(frame.library) || is_runtime_library(frame) ||
+         frame.function.starts_with("ncclStrongStream"); // linked statically
 }
 
 bool is_of_vendor(Rule rule, const std::vector<SourceFrame>& stack) {
@@ -153,7 +157,7 @@ bool is_wrapper(const SourceFrame& frame) {
     return true;
   const std::string_view name = qualified_name(frame.function);
   return is_of_cpp_library(frame) || is_lambda_pointer(frame) || name.starts_with("cuevent::") ||
-         name.starts_with("cuda::") || name_of(frame.library).starts_with("libcuevent");
+         name.starts_with("cuda::") || file_name(frame.library).starts_with("libcuevent");
 }
 
 bool is_start(const SourceFrame& frame) {
@@ -177,13 +181,11 @@ std::size_t caller_among(const std::vector<SourceFrame>& stack) {
 }
 
 bool is_python(const std::string& path) {
-  return starts_with_any(name_of(path), {"python", "libpython", "_ctypes.", "libffi."});
+  return starts_with_any(file_name(path), {"python", "libpython", "_ctypes.", "libffi."});
 }
 
 bool is_python_package(const std::string& frame) {
-  return frame.find("/site-packages/") != std::string::npos ||
-         frame.find("/dist-packages/") != std::string::npos ||
-         frame.find("/lib/python3") != std::string::npos;
+  return is_in_python_package(frame) || contains(frame, "/lib/python3");
 }
 
 Owner owner_of(const std::optional<SourceFrame>& caller, const std::vector<std::string>& python,

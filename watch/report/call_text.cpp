@@ -76,6 +76,7 @@ std::string thread_text(const CallFile& process, unsigned thread) {
 
 NamedFrame python_frame(const std::string& text) {
   NamedFrame frame{text, !is_python_package(text), text};
+  frame.is_python = true;
   const auto name = text.rfind(" in ");
   const auto line = text.rfind(':', name);
   if (name == std::string::npos || line == std::string::npos) return frame;

@@ -24,6 +24,7 @@ struct NamedFrame {
   std::string function = {}; // this and the file are empty if they are unknown
   std::string file = {};     // of the source
   int line = 0;
+  bool is_python = false;
 };
 
 /// Of a Python frame `train.py:12 in step`.

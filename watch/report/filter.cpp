@@ -33,7 +33,7 @@ std::string text_of(const std::string& path) {
 
 /// "train.cpp:12"
 std::string line_text(const std::string& file, int line) {
-  return file.substr(file.rfind('/') + 1) + ':' + std::to_string(line);
+  return file_name(file) + ':' + std::to_string(line);
 }
 
 /// A pattern that matches this text only.
@@ -52,13 +52,12 @@ std::string suppression_of(Rule rule, const std::optional<NamedFrame>& own,
                            const std::vector<SourceFrame>& stack) {
   std::string line = page_of(rule).name;
   if (own && !own->function.empty()) {
-    const std::string file = own->file.substr(own->file.rfind('/') + 1);
-    const bool is_python = own->text == own->place;
+    const std::string file = file_name(own->file);
     // Nearly every stack has these functions. The lines of others change.
     const bool is_everywhere = own->function == "main" || own->function == "<module>";
-    if (is_python && is_everywhere)
+    if (own->is_python && is_everywhere)
       return line + " *" + pattern_of(line_text(file, own->line) + " in " + own->function);
-    if (is_python) return line + " *" + pattern_of(file) + ":* in " + pattern_of(own->function);
+    if (own->is_python) return line + " *" + pattern_of(file) + ":* in " + pattern_of(own->function);
     if (is_everywhere && !file.empty()) return line + ' ' + pattern_of(line_text(file, own->line));
     const std::string shown = in_one_line(without_anonymous_namespaces(own->function));
     return line + ' ' + pattern_of(std::string(qualified_name(shown)));
@@ -133,8 +132,9 @@ static bool is_at_exit(const std::vector<SourceFrame>& stack) {
   return !has_names;
 }
 
-bool Filter::is_of_vendor(const CallFile& process, const Finding& finding) const {
-  if (!watch::is_of_vendor(finding.rule, texts_.stack_of(process, finding.call))) return false;
+bool Filter::is_of_vendor(const CallFile& process, const Finding& finding,
+                          const std::vector<SourceFrame>& stack) const {
+  if (!watch::is_of_vendor(finding.rule, stack)) return false;
   // Which call an earlier one is about, a program may have decided: it destroys what a library uses.
   return std::ranges::all_of(finding.earlier, [&](const Earlier& earlier) {
     return watch::is_of_vendor(finding.rule, texts_.stack_of(process, earlier.call));
@@ -146,7 +146,7 @@ Kept Filter::judge(const CallFile& process, const Finding& finding) const {
   const bool is_late = finding.rule == Rule::use_after_context && finding.call.verb() == Verb::event_destroy;
   if (is_late && finding.call.returned && is_at_exit(stack)) return Kept::no;
   if (suppressions_.drop(finding, stack, process.python_stack(finding.call.stack))) return Kept::no;
-  if (is_of_vendor(process, finding)) return Kept::as_vendors;
+  if (is_of_vendor(process, finding, stack)) return Kept::as_vendors;
   return is_of_the_program(process, finding) ? Kept::yes : Kept::no;
 }
 

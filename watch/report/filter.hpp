@@ -47,7 +47,8 @@ public:
   Kept judge(const CallFile& process, const Finding& finding) const;
 
 private:
-  bool is_of_vendor(const CallFile& process, const Finding& finding) const;
+  bool is_of_vendor(const CallFile& process, const Finding& finding,
+                    const std::vector<SourceFrame>& stack) const; // of its call
 
   /// Always true for mistakes.
   bool is_of_the_program(const CallFile& process, const Finding& finding) const;

@@ -75,21 +75,21 @@ watch::Moment HangWatch::read_state() {
 
 void HangWatch::update() {
   const watch::Moment moment = read_state();
-  const bool wants_probes = still_ >= quiet_time && has_unprobed(moment);
+  const bool wants_probes =
+      still_ >= quiet_time &&
+      std::ranges::any_of(moment.streams, [&](const auto& stream) { return wants_probe(stream); });
   if ((stuck_for_ < quiet_time && !wants_probes) || time_now() - requested_ < look_interval) return;
   requested_ = time_now();
   request_look();
 }
 
-bool HangWatch::has_unprobed(const watch::Moment& moment) const {
-  return std::any_of(moment.streams.begin(), moment.streams.end(), [&](const watch::ProbedState& stream) {
-    return stream.can_get_late_probe && work_->has_unprobed(stream.key);
-  });
+bool HangWatch::wants_probe(const watch::ProbedState& stream) const {
+  return stream.can_get_late_probe && work_->has_unprobed(stream.key);
 }
 
 void HangWatch::request_look() {
   for (const watch::ProbedState& stream : state_.moment().streams)
-    if (stream.can_get_late_probe && work_->has_unprobed(stream.key)) state_.want_probe(stream.place);
+    if (wants_probe(stream)) state_.want_probe(stream.place);
   state_.request_look();
 }
 

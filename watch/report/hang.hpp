@@ -95,7 +95,7 @@ public:
 private:
   watch::Moment read_state();
   /// Whether a look can find out more than the probes of the program's threads.
-  bool has_unprobed(const watch::Moment& moment) const;
+  bool wants_probe(const watch::ProbedState& stream) const;
   void write_report(std::optional<std::chrono::nanoseconds> patience, bool is_hang);
   /// The text and the JSON.
   std::pair<std::string, nlohmann::ordered_json> describe(watch::Moment moment, bool has_answered);

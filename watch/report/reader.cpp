@@ -198,7 +198,6 @@ bool CallFile::has_ended() const {
   return error || std::distance(begin(threads), end(threads)) <= 1;
 }
 
-/// The first word has the lengths of both parts.
 BlindSpots CallFile::blind_spots() const {
   BlindSpots found{region_->lost_threads.load(), region_->lost_libraries.load(), {}};
   for (std::size_t i = 0; i < entry_count; ++i)
@@ -206,6 +205,7 @@ BlindSpots CallFile::blind_spots() const {
   return found;
 }
 
+/// The first word has the lengths of both parts.
 std::vector<std::uint64_t> CallFile::stack_words(std::uint32_t number) const {
   if (number == 0 || number >= watch::frame_limit) return {};
   const std::size_t most =

@@ -4,7 +4,6 @@
 #include "report/readable_name.hpp"
 
 #include <cstdio>
-#include <cstdlib>
 #include <map>
 #include <unordered_map>
 #include <utility>
@@ -16,9 +15,9 @@
 
 namespace watch {
 
-namespace {
-
 std::string file_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+namespace {
 
 #ifdef CUEVENT_HAS_LIBDW
 /// libdw would look for the debug file of a module next to the path that another user has named, in a folder
@@ -61,8 +60,8 @@ struct Symbols::Debug {
   struct File {
     Dwfl* dwfl = nullptr;
     Dwfl_Module* module = nullptr;
-    std::unordered_map<std::uint64_t, std::vector<SourceFrame>>
-        frames; // by offset: libdw searches all symbols
+    /// By offset: libdw searches all symbols.
+    std::unordered_map<std::uint64_t, std::vector<SourceFrame>> frames;
   };
   std::map<std::pair<std::string, bool>, File> files; // by path, and whether another user has named it
 

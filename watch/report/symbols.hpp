@@ -10,6 +10,9 @@
 
 namespace watch {
 
+/// The last part of a path.
+std::string file_name(const std::string& path);
+
 struct SourceFrame {
   std::string function; // empty if unknown
   std::string file;     // of the source; empty if unknown

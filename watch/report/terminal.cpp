@@ -99,8 +99,8 @@ void Terminal::show_paths(std::vector<NamedFrame>& frames) const {
     if (!frame.is_own || frame.file.empty()) continue;
     const std::string line =
         in_one_line(path_from(folder_, frame.file, steps_up)) + ':' + std::to_string(frame.line);
-    const bool is_python = frame.text == frame.place;
-    frame.text = is_python ? line + " in " + frame.function : shortened(frame.function + " (" + line + ")");
+    frame.text =
+        frame.is_python ? line + " in " + frame.function : shortened(frame.function + " (" + line + ")");
   }
 }
 
@@ -110,9 +110,8 @@ std::optional<std::string> Terminal::source_line(const CallFile& process,
       std::find_if(frames.begin(), frames.end(), [](const NamedFrame& frame) { return frame.is_own; });
   // A process of another user may name any file.
   if (own == frames.end() || own->file.empty() || process.is_of_another_user()) return std::nullopt;
-  const bool is_python = own->place.ends_with(" in " + own->function);
   const std::string path = (std::filesystem::path(folder_) / own->file).string();
-  if (!is_python && is_newer(path, process.program())) return std::nullopt;
+  if (!own->is_python && is_newer(path, process.program())) return std::nullopt;
   std::string line = line_of(path, own->line);
   return line.empty() ? std::nullopt : std::optional("> " + std::move(line));
 }

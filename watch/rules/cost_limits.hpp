@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
-// From when on a place of the program counts as costly.
+// Places of the program that do something costly, and from when on they count.
 #pragma once
 
 #include "rules/call.hpp"
 
 #include <chrono>
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <utility>
 
 namespace watch {
@@ -21,9 +23,26 @@ using CostPlace = std::pair<std::uint32_t, std::uint16_t>;
 
 inline CostPlace place_of(const Call& call) { return {call.stack, call.entry}; }
 
-/// Whether it matters that the calls of a place have waited that long in all.
-inline bool matters(unsigned long count, std::chrono::nanoseconds waited) {
-  return (count >= often && waited > shortest_wait * count) || (count >= few_waits && waited > long_wait);
+/// The calls of a place that cost something.
+struct Repeated {
+  Call call; // the first one
+  unsigned long count = 0;
+  std::chrono::nanoseconds waited{};
+  std::optional<Call> other; // what the calls wait for
+};
+using CostPlaces = std::map<CostPlace, Repeated>;
+
+/// The place of the call, which counts there.
+inline Repeated& repeated(CostPlaces& places, const Call& call) {
+  Repeated& place = places[place_of(call)];
+  if (place.count++ == 0) place.call = call;
+  return place;
+}
+
+/// Whether it matters how long the calls have waited in all.
+inline bool matters(const Repeated& place) {
+  return (place.count >= often && place.waited > shortest_wait * place.count) ||
+         (place.count >= few_waits && place.waited > long_wait);
 }
 
 } // namespace watch

@@ -81,20 +81,6 @@ private:
     unsigned long timed_records = 0; // that measure the time
     bool time_read = false;
   };
-  /// A place that does something costly.
-  struct Repeated {
-    Call call;
-    unsigned long count = 0;
-    std::chrono::nanoseconds waited{};
-    std::optional<Call> other; // what the calls wait for
-  };
-  using Places = std::map<CostPlace, Repeated>;
-
-  static Repeated& repeated(Places& places, const Call& call) {
-    Repeated& place = places[place_of(call)];
-    if (place.count++ == 0) place.call = call;
-    return place;
-  }
 
   /// Null if the object was not created here, or is gone.
   Creation* creation_of(const Object& object) {
@@ -195,7 +181,7 @@ private:
   std::unordered_set<std::uint32_t> submitting_;  // threads with work since their last wait
   std::unordered_map<std::uint64_t, unsigned long> late_queries_of_; // since an event is complete, by number
   std::map<CostPlace, Creation> creations_;
-  Places blocking_, late_queries_, legacy_, own_waits_;
+  CostPlaces blocking_, late_queries_, legacy_, own_waits_;
 };
 
 void CostRules::end_creation(const Creation& creation) {
@@ -227,7 +213,7 @@ void CostRules::end(bool) {
   for (const auto& [where, creation] : creations_)
     end_creation(creation);
   for (const auto& [where, place] : blocking_)
-    if (matters(place.count, place.waited))
+    if (matters(place))
       report_({Rule::blocking_in_a_loop,
                "the thread waited " + time_text(place.waited) + " in " + number_text(place.count) +
                    " calls that were made here",

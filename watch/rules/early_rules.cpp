@@ -5,6 +5,7 @@
 #include "rules/rules.hpp"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <unordered_map>
 #include <utility>
@@ -77,9 +78,8 @@ public:
   }
 
   void end(bool) override {
-    const std::map<std::uint64_t, WaitsForNothing> in_order(for_nothing_.begin(), for_nothing_.end());
-    for (const auto& [number, waits] : in_order)
-      report_waits(number);
+    while (!for_nothing_.empty())
+      report_waits(for_nothing_.begin()->first);
   }
 
 private:
@@ -302,14 +302,14 @@ private:
 
   const World& world_;
   const Report report_;
-  std::unordered_map<std::uint64_t, WaitsForNothing>
-      for_nothing_; // this and the next three by event's number
+  // By the number of the event:
+  std::map<std::uint64_t, WaitsForNothing> for_nothing_;
   std::unordered_map<std::uint64_t, LateWait> late_waits_;
   std::unordered_map<std::uint64_t, RightWait> right_waits_;
   std::unordered_map<std::uint64_t, unsigned> late_records_;
   std::unordered_map<std::uint32_t, Place> places_; // by stack
-  std::unordered_map<std::uint32_t, std::vector<Point>>
-      threads_; // that waited for nothing: first work since then
+  /// Of threads that waited for nothing: their first work since then.
+  std::unordered_map<std::uint32_t, std::vector<Point>> threads_;
 };
 
 } // namespace

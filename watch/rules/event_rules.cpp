@@ -21,10 +21,6 @@ public:
     case Verb::work:
       if (!call.succeeded()) check_failed_record(call);
       break;
-    case Verb::event_destroy:
-      if (const EventState* const event = world_.event(call.event); event != nullptr && call.succeeded())
-        told_.erase(event->number);
-      break;
     case Verb::exec_set_event:
       check_event_of_node(call);
       break;

@@ -38,11 +38,11 @@ std::vector<OrderMark> FreedRanges::take(std::uint64_t begin, std::uint64_t size
     const std::uint64_t start = old->first, end = start + old->second.size;
     Range range = std::move(old->second);
     old = ranges_.erase(old);
-    if (range.free)
-      frees.push_back(*range.free);
-    else
+    if (!range.free) { // its rest is not in use, and may be forgotten
       --without_stream_;
-    if (!range.free) continue; // its rest is not in use, and may be forgotten
+      continue;
+    }
+    frees.push_back(*range.free);
     if (end > begin + size) {
       ranges_[begin + size] = range;
       ranges_[begin + size].size = end - (begin + size);

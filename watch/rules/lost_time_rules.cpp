@@ -25,12 +25,6 @@ public:
   void end(bool by_itself) override;
 
 private:
-  struct Lost {
-    Call call;
-    unsigned long count = 0;
-    std::chrono::nanoseconds time{};
-    std::optional<Call> other; // of a function that others wait for
-  };
   /// A place that allocates memory.
   struct Allocations {
     Call made;
@@ -38,14 +32,6 @@ private:
     unsigned long alive = 0, most_alive = 0, ended = 0;
     std::chrono::nanoseconds time{}; // in both calls
   };
-  using Places = std::map<CostPlace, Lost>;
-
-  static Lost& lost(Places& places, const Call& call, std::chrono::nanoseconds time) {
-    Lost& place = places[place_of(call)];
-    if (place.count++ == 0) place.call = call;
-    place.time += time;
-    return place;
-  }
 
   /// `spent` is about the call that has just returned, or about a function that has just run.
   void spend(const Call& spent) {
@@ -98,7 +84,7 @@ private:
   void count_copy(std::uint32_t thread) {
     const auto found = copies_.find(thread);
     if (found == copies_.end()) return;
-    lost(pageable_, found->second, found->second.duration);
+    repeated(pageable_, found->second).waited += found->second.duration;
     copies_.erase(found);
   }
 
@@ -119,12 +105,14 @@ private:
     if (time(other_ended, began) > way_of_thread + before.duration / 4) return;
     const auto waited = time(std::max(submitted, other_began), other_ended);
     if (waited < shortest_wait) return;
-    lost(serial_, call, waited).other = before;
+    Repeated& place = repeated(serial_, call);
+    place.waited += waited;
+    place.other = before;
   }
 
   const Report report_;
   std::unordered_map<std::uint32_t, Call> copies_; // by thread: the last call, if it copied pageable memory
-  Places pageable_, serial_;
+  CostPlaces pageable_, serial_;
   std::map<CostPlace, Allocations> allocations_;
   std::unordered_map<std::uint64_t, CostPlace> place_of_memory_;
   std::unordered_map<std::uint32_t, Call> last_run_; // by thread: the last function that has run
@@ -132,9 +120,9 @@ private:
 
 void LostTimeRules::end(bool) {
   for (const auto& [where, place] : pageable_)
-    if (matters(place.count, place.time))
+    if (matters(place))
       report_({Rule::pageable_copy,
-               "the thread lost " + time_text(place.time) + " in " + number_text(place.count) +
+               "the thread lost " + time_text(place.waited) + " in " + number_text(place.count) +
                    " copies that were submitted here, because their memory is pageable",
                place.call,
                {},
@@ -150,9 +138,9 @@ void LostTimeRules::end(bool) {
              place.ended});
   }
   for (const auto& [where, place] : serial_)
-    if (matters(place.count, place.time))
+    if (matters(place))
       report_({Rule::serial_host_functions,
-               "functions that were submitted here waited " + time_text(place.time) +
+               "functions that were submitted here waited " + time_text(place.waited) +
                    " for functions of other streams on the same thread, in " + number_text(place.count) +
                    " cases; so did their streams",
                place.call,

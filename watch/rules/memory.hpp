@@ -82,8 +82,6 @@ struct Allocation {
   std::vector<Access> accesses; // that the host has not waited for
 
   std::uint64_t end() const { return begin + size; }
-  /// Whether the call that frees it waits for the device.
-  bool is_waited_for() const { return origin != Origin::pool && origin != Origin::mapped; }
   /// Forgets what is ordered before everything that follows, and what the new access stands for. Of many
   /// accesses, neighbours become one.
   void add(const Access& access, const Order& order);

@@ -26,9 +26,8 @@ struct Capture;
 /// A call that has submitted work, or a wait.
 struct Submission {
   std::uint16_t entry = 0;
-  Handle object =
-      0; // the function of a kernel, the event of a wait, the address of a memory operation or of a
-         // host function
+  /// The function of a kernel, the event of a wait, the address of a memory operation or of a host function.
+  Handle object = 0;
   std::uint64_t number = 0;                       // the value of a memory operation, the number of a replay
   std::shared_ptr<const Capture> graph = nullptr; // that is replayed
 };

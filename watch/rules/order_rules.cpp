@@ -31,7 +31,8 @@ std::string place_text(const StreamKey& stream) {
 class OrderRules : public Observer {
 public:
   OrderRules(const World& world, Report report, OrderOptions options)
-      : world_(world), report_(std::move(report)), options_(options), graphs_(world) {}
+      : world_(world), report_(std::move(report)), all_(options.all),
+        blind_(options.blind != nullptr ? *options.blind : unread_), graphs_(world) {}
 
   void before(const Call& call) override;
   const OrderEffects* effects() const override { return &effects_; }
@@ -39,10 +40,7 @@ public:
 
 private:
   std::shared_ptr<Capture> capture_of(const Call& call) const;
-  Used use_of(const Call& call) {
-    OrderBlindness& blind = options_.blind != nullptr ? *options_.blind : unread_;
-    return memory_.use_of(call, parts_, blind.kernels, blind.memory);
-  }
+  Used use_of(const Call& call) { return memory_.use_of(call, parts_, blind_.kernels, blind_.memory); }
 
   // Before the call: what it uses, and what it does to the order.
   void prepare(const Call& call);
@@ -70,7 +68,9 @@ private:
 
   const World& world_;
   const Report report_;
-  const OrderOptions options_;
+  const bool all_;        // also what is only possible
+  OrderBlindness unread_; // in place of one that nobody reads
+  OrderBlindness& blind_;
   MemoryRecords memory_;
   KnownGraphs graphs_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, unsigned> seen_; // pairs of stacks
@@ -89,7 +89,6 @@ private:
   const Used* launched_ = nullptr; // by the graph that is launched, if that is known
   std::vector<Allocation> freed_;
   OrderEffects effects_;
-  OrderBlindness unread_; // in place of one that nobody reads
 };
 
 std::shared_ptr<Capture> OrderRules::capture_of(const Call& call) const {
@@ -169,7 +168,7 @@ void OrderRules::prepare_work(const Call& call) {
 void OrderRules::prepare_launch(const Call& call) {
   if (capture_of(call)) return;
   const GraphWork* const work = graphs_.launched(call.exec);
-  if (work == nullptr && options_.blind != nullptr) ++options_.blind->launches;
+  if (work == nullptr) ++blind_.launches;
   if (work != nullptr) launched_ = &work->used;
   static_cast<HostEffects&>(effects_) = work != nullptr ? work->used : unknown_effects;
 }
@@ -180,9 +179,9 @@ void OrderRules::prepare_free(const Call& call) {
   freed_ = memory_.freed_by_next_call(call.thread);
   if (call.verb() == Verb::memory_free)
     effects_.waits_for_device =
-        !call.has(stays_on_device) && (freed_.empty() || freed_.front().is_waited_for());
-  else if (options_.blind != nullptr)
-    ++options_.blind->frees;
+        !call.has(stays_on_device) && (freed_.empty() || freed_.front().origin != Origin::pool);
+  else
+    ++blind_.frees;
 }
 
 // ---- After the call ----
@@ -240,7 +239,7 @@ void OrderRules::check_ends(const Call& call, const Used& used) {
     const Ended* const ended = memory_.end_of(access);
     if (ended == nullptr) continue;
     const bool is_certain = access.use <= Use::pointer;
-    if (!is_certain && (!options_.all || finding)) continue;
+    if (!is_certain && (!all_ || finding)) continue;
     Access shown = access;
     shown.site = Site(call);
     std::string sentence = std::string(verb_of(shown)) + place_text(call.stream());
@@ -303,7 +302,7 @@ void OrderRules::check(const Call& call, const Access& access, const Allocation&
       continue;
     }
     // Of two kernels, nothing tells which of them writes.
-    if (!options_.all || finding || earlier.use == Use::word || access.use == Use::word) continue;
+    if (!all_ || finding || earlier.use == Use::word || access.use == Use::word) continue;
     if (earlier.use != Use::copied && access.use != Use::copied) continue;
     if (call.stack == 0 || ++seen_[{earlier.site.stack, call.stack}] < repetitions) continue;
     finding = overlap(call, access, earlier, allocation);
@@ -427,7 +426,7 @@ void OrderRules::check_free(const Call& call, const Allocation& freed, std::opti
     if (is_allocation(access) || is_done_before_free(call, access) || !open_functions(access).empty())
       continue;
     const bool is_certain = access.use <= Use::pointer;
-    if (!is_certain && !options_.all) continue;
+    if (!is_certain && !all_) continue;
     const StreamKey user = key_of(access.site.stream, access.site.context, access.site.thread);
     std::string sentence = "memory of " + number_text(freed.size) + " bytes ";
     sentence += is_certain ? "is freed" : "may be freed too early";

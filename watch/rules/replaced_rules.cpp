@@ -4,6 +4,7 @@
 #include "rules/rules.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <unordered_map>
 #include <unordered_set>
@@ -50,7 +51,8 @@ public:
   }
 
   void forget_stream(const StreamKey& key) override {
-    std::erase_if(used_places_, [&](const auto& each) { return each.first.second == key; });
+    constexpr std::uint32_t last_stack = std::numeric_limits<std::uint32_t>::max();
+    used_places_.erase(used_places_.lower_bound({key, 0}), used_places_.upper_bound({key, last_stack}));
   }
 
   void end(bool) override {
@@ -158,7 +160,7 @@ private:
     used_.insert(event.number);
     if (event.record) {
       Used& used =
-          used_places_.try_emplace({event.record->stack, event.stream}, Used{event.number}).first->second;
+          used_places_.try_emplace({event.stream, event.record->stack}, Used{event.number}).first->second;
       used.are_several |= used.number != event.number;
     }
     const auto lost = lost_.find(event.number);
@@ -207,7 +209,7 @@ private:
   /// A pool's events also mark work that nobody waits for: at this place other events mark the work of the
   /// same stream, and they are waited for.
   bool is_needed_at_times(const Lost& lost) const {
-    const auto used = used_places_.find({lost.place, lost.stream});
+    const auto used = used_places_.find({lost.stream, lost.place});
     return used != used_places_.end() && (used->second.are_several || used->second.number != lost.number);
   }
 
@@ -218,7 +220,7 @@ private:
   std::unordered_map<std::uint64_t, std::vector<std::shared_ptr<Lost>>> lost_; // since the last use
   std::unordered_map<std::uint64_t, unsigned> counts_;                         // of lost records, by event
   std::vector<Wait> waits_;
-  std::map<std::pair<std::uint32_t, StreamKey>, Used> used_places_;      // by stack and stream of the record
+  std::map<std::pair<StreamKey, std::uint32_t>, Used> used_places_;      // by stream and stack of the record
   std::map<std::pair<std::uint32_t, std::uint32_t>, Replaced> replaced_; // by the stacks of both records
 };
 

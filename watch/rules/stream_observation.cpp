@@ -137,11 +137,6 @@ struct StreamWork::View {
   bool one_context = true;
   Unreached unreached;
   std::map<std::uint64_t, std::size_t> index; // in FlightObservation::streams
-
-  bool is_unreached(const StreamPlace& point) const {
-    const auto found = unreached.find(point.stream);
-    return found != unreached.end() && point.position >= found->second;
-  }
 };
 
 std::string StreamWork::name_of(const Stream& stream, const View& view) const {
@@ -191,7 +186,7 @@ void StreamWork::show_waits(const View& view, const Stream& stream, Position las
   };
   const Place& place = stream.place(last);
   for (const EventWait& wait : place.waits) {
-    if (is_reached(wait.signal) || !view.is_unreached(wait.signal)) continue;
+    if (is_reached(wait.signal) || !is_unreached(view.unreached, wait.signal)) continue;
     const Stream& other = streams_.at(wait.signal.stream);
     const std::string what = text_of(other.place(wait.signal.position), view.namer, Words::all);
     shown.waits.push_back({.before = stream.reached,
@@ -224,7 +219,7 @@ std::map<std::uint64_t, Position> StreamWork::possible_causes(const View& view, 
     const Stream& on = streams_.at(point.stream);
     for (Position position = on.reached; position <= point.position; ++position)
       for (const EventWait& wait : on.place(position).waits) {
-        if (is_reached(wait.signal) || view.is_unreached(wait.signal)) continue;
+        if (is_reached(wait.signal) || is_unreached(view.unreached, wait.signal)) continue;
         const auto [found, is_new] = causes.try_emplace(wait.signal.stream, wait.signal.position);
         if (!is_new && found->second >= wait.signal.position) continue;
         found->second = wait.signal.position;

@@ -68,8 +68,8 @@ private:
   std::optional<Point> point_;
   bool is_held_ = false;
   std::vector<Point> host_functions_;
-  std::map<std::uint32_t, std::uint64_t>
-      last_functions_; // of each stream, its last hold if a host function is
+  /// The last hold of each stream, if a host function holds it.
+  std::map<std::uint32_t, std::uint64_t> last_functions_;
 };
 
 } // namespace watch

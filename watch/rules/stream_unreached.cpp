@@ -23,6 +23,11 @@ StreamWork::Unreached StreamWork::known_unreached(const Moment& moment) const {
   return unreached;
 }
 
+bool StreamWork::is_unreached(const Unreached& unreached, const StreamPlace& point) {
+  const auto found = unreached.find(point.stream);
+  return found != unreached.end() && point.position >= found->second;
+}
+
 /// What threads wait for. If it can be the work of one stream only, this work is pending.
 void StreamWork::note_calls_under_way(const Moment& moment, Unreached& unreached) const {
   for (const CallUnderWay& each : moment.calls) {
@@ -42,21 +47,14 @@ void StreamWork::note_calls_under_way(const Moment& moment, Unreached& unreached
     std::erase_if(awaited, [&](const StreamPlace& end) {
       return end.position == 0 || is_reached({end.stream, end.position - 1});
     });
-    const auto is_pending = [&](const StreamPlace& end) {
-      const auto found = unreached.find(end.stream);
-      return found != unreached.end() && found->second < end.position;
-    };
-    if (awaited.size() != 1 || is_pending(awaited.front())) continue;
-    unreached[awaited.front().stream] = awaited.front().position - 1;
+    if (awaited.size() != 1) continue;
+    const StreamPlace last{awaited.front().stream, awaited.front().position - 1};
+    if (!is_unreached(unreached, last)) unreached[last.stream] = last.position;
   }
 }
 
 /// The calls of a place come after its waits.
 void StreamWork::follow_waits(Unreached& unreached) const {
-  const auto is_unreached = [&](const StreamPlace& point) {
-    const auto found = unreached.find(point.stream);
-    return found != unreached.end() && point.position >= found->second;
-  };
   for (bool changed = true; changed;) {
     changed = false;
     for (const auto& [number, stream] : streams_) {
@@ -65,7 +63,7 @@ void StreamWork::follow_waits(Unreached& unreached) const {
       for (Position position = stream.reached; position < end; ++position) {
         const std::vector<EventWait>& waits = stream.place(position).waits;
         if (std::none_of(waits.begin(), waits.end(),
-                         [&](const EventWait& wait) { return is_unreached(wait.signal); }))
+                         [&](const EventWait& wait) { return is_unreached(unreached, wait.signal); }))
           continue;
         unreached[number] = position;
         changed = true;

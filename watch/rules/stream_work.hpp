@@ -125,6 +125,7 @@ private:
 
   // stream_unreached.cpp
   Unreached known_unreached(const Moment& moment) const;
+  static bool is_unreached(const Unreached& unreached, const StreamPlace& point);
   void note_calls_under_way(const Moment& moment, Unreached& unreached) const;
   void follow_waits(Unreached& unreached) const;
 

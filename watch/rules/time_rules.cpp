@@ -21,10 +21,7 @@ public:
     if (call.verb() == Verb::event_elapsed && is_of_interest(world_, call)) return elapsed(call);
     if (!call.succeeded()) return;
     if (call.verb() == Verb::event_record || call.verb() == Verb::event_destroy)
-      if (const EventState* const event = world_.event(call.event)) {
-        give_up(event->number);
-        if (call.verb() == Verb::event_destroy) read_.erase(event->number);
-      }
+      if (const EventState* const event = world_.event(call.event)) give_up(event->number);
   }
 
   void after(const Call& call) override { work_.see(call); }

@@ -105,7 +105,7 @@ TEST_CASE("memory that lives, or few blocks, are no loop", "[watch][cost]") {
     CHECK(process->end().empty());
 }
 
-TEST_CASE("functions that wait for those of other streams are counted", "[watch][cost]") {
+TEST_CASE("functions that wait for functions of other streams are counted", "[watch][cost]") {
   Process process;
   auto now = 0ns;
   process.repeat(100, [&] {

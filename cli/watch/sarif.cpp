@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "watch/sarif.hpp"
 
+#include "own_version.hpp"
 #include "report/terminal.hpp"
 #include "rules/rule_pages.hpp"
 #include "watch/finding_level.hpp"
-
-#include <cuevent/version.hpp>
 
 #include <cctype>
 #include <cstdio>
@@ -101,10 +100,7 @@ Json sarif(const Json& found) {
     rules.push_back({{"id", "hang"}, {"shortDescription", {{"text", "The program hangs"}}}});
   for (const Json& hang : hangs)
     results.push_back({{"ruleId", "hang"}, {"level", "error"}, {"message", {{"text", hang_text(hang)}}}});
-  const std::string version = std::to_string(CUEVENT_VERSION_MAJOR) + "." +
-                              std::to_string(CUEVENT_VERSION_MINOR) + "." +
-                              std::to_string(CUEVENT_VERSION_PATCH);
-  const Json driver{{"name", "cuevent watch"}, {"version", version}, {"rules", std::move(rules)}};
+  const Json driver{{"name", "cuevent watch"}, {"version", own_version()}, {"rules", std::move(rules)}};
   const Json invocation{{"executionSuccessful", true}, {"exitCode", found["exit_code"]}};
   const Json run{{"tool", {{"driver", driver}}},
                  {"invocations", Json::array({invocation})},

@@ -2,6 +2,7 @@
 #include "watch/jitter_runs.hpp"
 
 #include "exit_code.hpp"
+#include "output_file.hpp"
 #include "program_arguments.hpp"
 #include "report/printable.hpp"
 #include "report/readable_name.hpp"
@@ -18,6 +19,7 @@
 #include <fstream>
 #include <poll.h>
 #include <stdexcept>
+#include <string_view>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -136,11 +138,9 @@ watch::OpenFile read_standard_input() {
     }
     const ssize_t count = ::read(STDIN_FILENO, bytes, sizeof bytes);
     if (count <= 0) return copy;
-    for (ssize_t written = 0; written < count;) {
-      const ssize_t more = write(copy.number(), bytes + written, static_cast<std::size_t>(count - written));
-      if (more <= 0) throw std::runtime_error(std::string("the standard input: ") + std::strerror(errno));
-      written += more;
-    }
+    const std::string_view content(bytes, static_cast<std::size_t>(count));
+    if (const int error = write_all(copy.number(), content); error != 0)
+      throw std::runtime_error(std::string("the standard input: ") + std::strerror(error));
   }
 }
 

@@ -43,16 +43,10 @@ constexpr int watch_json_version = 1; // docs/watch.schema.json describes it
 int exit_code_of(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
 
 /// Without a program, a signal ends the watch.
-class Attached {
+class Attached : public ObeyedSignals {
 public:
-  explicit Attached(Reports reports) : signals_(reports) {}
-  Requests wait(std::chrono::nanoseconds limit) { return signals_.wait(limit); }
-  static std::optional<int> follow() {
-    return ObeyedSignals::end() == 0 ? std::nullopt : std::optional(status_of(success));
-  }
-
-private:
-  ObeyedSignals signals_;
+  using ObeyedSignals::ObeyedSignals;
+  static std::optional<int> follow() { return end() == 0 ? std::nullopt : std::optional(status_of(success)); }
 };
 
 /// Reads until the program has ended, or the watch. Returns the status of the program.

@@ -5,11 +5,12 @@
 #include "report/terminal.hpp"
 #include "rules/rule_pages.hpp"
 #include "watch/finding_level.hpp"
+#include "watch/percent_encoding.hpp"
 
 #include <cctype>
-#include <cstdio>
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 namespace cli {
 
@@ -19,18 +20,10 @@ using Json = nlohmann::ordered_json;
 
 /// As a part of an address.
 std::string escaped(const std::string& path) {
-  std::string all;
-  for (const char c : path) {
-    const auto code = static_cast<unsigned char>(c);
-    if (std::isalnum(code) != 0 || std::string_view("/-._~+").find(c) != std::string_view::npos) {
-      all += c;
-    } else {
-      char number[4];
-      std::snprintf(number, sizeof number, "%%%02X", code);
-      all += number;
-    }
-  }
-  return all;
+  return percent_encoded(path, [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+           std::string_view("/-._~+").find(c) != std::string_view::npos;
+  });
 }
 
 /// A file below the folder has a relative address: a service that shows the source has it elsewhere.

@@ -3,12 +3,11 @@
 
 #include "choices.hpp"
 #include "command_pages.hpp"
+#include "own_version.hpp"
 #include "rules/nearest_name.hpp"
 #include "rules/rule_pages.hpp"
 
 #include "core/name_text.hpp"
-
-#include <cuevent/version.hpp>
 
 #include <CLI/CLI.hpp>
 
@@ -182,9 +181,7 @@ static std::variant<Request, ExitCode> read_words(int argc, const char* const* a
                                                   std::ostream& err) {
   CLI::App app("Show how events of the CUDA driver API behave on this machine.", "cuevent");
   Choices choices;
-  const std::string version = "cuevent " + std::to_string(CUEVENT_VERSION_MAJOR) + "." +
-                              std::to_string(CUEVENT_VERSION_MINOR) + "." +
-                              std::to_string(CUEVENT_VERSION_PATCH);
+  const std::string version = "cuevent " + own_version();
   app.require_subcommand(1);
   app.set_version_flag("-V,--version", version);
   app.add_flag_callback(

@@ -52,6 +52,13 @@ std::vector<Described> options_of(const CLI::App& command, const Choices* choice
   return all;
 }
 
+/// What the command takes in place of options. Empty if it is not known.
+std::vector<std::string> words_of(const CLI::App& command, const Choices& choices) {
+  for (const CLI::Option* const option : command.get_options())
+    if (option->get_positional()) return choices.of(option);
+  return {};
+}
+
 std::vector<const CLI::App*> subcommands_of(const CLI::App& app) {
   return app.get_subcommands([](const CLI::App* command) { return !command->get_group().empty(); });
 }
@@ -105,9 +112,11 @@ std::string in_quotes(const std::string& text) {
 
 std::string for_bash(const CLI::App& app, const Choices& choices) {
   std::ostringstream script;
-  std::vector<std::string> names;
+  std::vector<std::string> first;
   for (const CLI::App* const command : subcommands_of(app))
-    names.push_back(command->get_name());
+    first.push_back(command->get_name());
+  for (const Described& option : options_of(app))
+    first.insert(first.end(), option.names.begin(), option.names.end());
   script << "# bash completion of cuevent\n"
             "_cuevent() {\n"
             "  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} "
@@ -118,13 +127,7 @@ std::string for_bash(const CLI::App& app, const Choices& choices) {
             "  if [ \"$word\" = = ]; then before+== word=; fi\n"
             "  if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
             "    COMPREPLY=($(compgen -W "
-         << in_quotes(joined(names, " ") + " " +
-                      [&] {
-                        std::vector<std::string> own;
-                        for (const Described& option : options_of(app))
-                          own.insert(own.end(), option.names.begin(), option.names.end());
-                        return joined(own, " ");
-                      }())
+         << in_quotes(joined(first, " "))
          << " -- \"$word\"))\n"
             "    return\n"
             "  fi\n"
@@ -154,9 +157,7 @@ std::string for_bash(const CLI::App& app, const Choices& choices) {
       script << "return ;;\n";
     }
     if (choices.runs_program(command)) options.emplace_back("--");
-    std::vector<std::string> words;
-    for (const CLI::Option* const option : command->get_options())
-      if (option->get_positional()) words = choices.of(option);
+    const std::vector<std::string> words = words_of(*command, choices);
     options.insert(options.end(), words.begin(), words.end());
     script << "    esac\n    COMPREPLY=($(compgen -W " << in_quotes(joined(options, " ")) << " -- \"$word\")";
     if (words.empty()) script << " $(compgen -f -- \"$word\")";
@@ -207,9 +208,7 @@ std::string for_zsh(const CLI::App& app, const Choices& choices) {
     for (const Described& option : options_of(*command, &choices))
       for (const std::string& name : option.names)
         script << " \\\n      " << described(option, name);
-    std::vector<std::string> words;
-    for (const CLI::Option* const option : command->get_options())
-      if (option->get_positional()) words = choices.of(option);
+    const std::vector<std::string> words = words_of(*command, choices);
     if (choices.runs_program(command))
       script << " \\\n      '(-)1:program:_command_names -e' \\\n      '*::argument:_normal'";
     else if (!words.empty())
@@ -245,10 +244,9 @@ std::string for_fish(const CLI::App& app, const Choices& choices) {
            << in_quotes(command->get_description()) << '\n';
     for (const Described& option : options_of(*command, &choices))
       add(option, condition);
-    for (const CLI::Option* const option : command->get_options())
-      if (option->get_positional() && !choices.of(option).empty())
-        script << "complete -c cuevent -f -n " << in_quotes(condition) << " -a "
-               << in_quotes(joined(choices.of(option), " ")) << '\n';
+    if (const std::vector<std::string> words = words_of(*command, choices); !words.empty())
+      script << "complete -c cuevent -f -n " << in_quotes(condition) << " -a "
+             << in_quotes(joined(words, " ")) << '\n';
     if (choices.runs_program(command))
       script << "complete -c cuevent -n " << in_quotes(condition) << " -a '(__fish_complete_subcommand)'\n";
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Tells signals to this process alone from those to its whole process group.
+// Tells signals to this process alone from signals to its whole process group.
 #pragma once
 
 #include <array>

@@ -14,15 +14,6 @@ namespace cli {
 
 namespace {
 
-int write_all(int file, std::string_view content) {
-  while (!content.empty()) {
-    const ssize_t written = ::write(file, content.data(), content.size());
-    if (written < 0 && errno != EINTR) return errno;
-    if (written > 0) content.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return 0;
-}
-
 /// Who could not read the old file cannot read the new one, not even while it is written.
 mode_t first_mode(const struct stat& old) {
   if (!S_ISREG(old.st_mode)) return 0666;
@@ -56,6 +47,15 @@ watch::OutputPlace place_of(const std::string& path, watch::Links links) {
 }
 
 } // namespace
+
+int write_all(int file, std::string_view content) {
+  while (!content.empty()) {
+    const ssize_t written = ::write(file, content.data(), content.size());
+    if (written < 0 && errno != EINTR) return errno;
+    if (written > 0) content.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return 0;
+}
 
 OutputFile::OutputFile(std::string path, watch::Links links)
     : path_(std::move(path)), place_(place_of(path_, links)) {

@@ -17,6 +17,9 @@ struct OutputError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// Returns 0, or errno.
+int write_all(int file, std::string_view content);
+
 /// A file that is written piece by piece. The members throw OutputError.
 class OutputFile {
 public:

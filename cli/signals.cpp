@@ -12,7 +12,6 @@
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
-#include <utility>
 #include <vector>
 
 namespace cli {
@@ -26,7 +25,6 @@ volatile std::sig_atomic_t end_signal = 0, interrupted = 0, report_requested = 0
 constexpr std::size_t signals = 65; // by their number
 struct sigaction inherited[signals];
 sigset_t inherited_mask;
-bool is_kept = false;
 
 void handle(int number, void (*handler)(int)) {
   struct sigaction action {};
@@ -59,7 +57,6 @@ void kill_and_wait(pid_t process) {
 } // namespace
 
 void keep_inherited_signals() {
-  if (std::exchange(is_kept, true)) return;
   for (std::size_t number = 1; number < signals; ++number)
     sigaction(static_cast<int>(number), nullptr, &inherited[number]);
   sigprocmask(SIG_BLOCK, nullptr, &inherited_mask);

@@ -17,7 +17,8 @@ struct Requests {
   bool interrupted = false; // by a signal that may end the program
 };
 
-/// Keeps what this command does with signals, for was_ignored() and start_process(). The first call counts.
+/// Keeps what this command does with signals, for was_ignored() and start_process(). Call it once, before
+/// that changes.
 void keep_inherited_signals();
 bool was_ignored(int number);
 

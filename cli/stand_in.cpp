@@ -66,7 +66,7 @@ sigset_t set_of(int number) {
   return set;
 }
 
-/// Those that a new program would get.
+/// The files that a new program would get.
 std::vector<int> inherited_files() {
   std::vector<int> files;
   std::error_code error;
@@ -111,7 +111,7 @@ pid_t StandIn::start(const std::function<void()>& child) {
   });
   take_from_kernel();
   for (const siginfo_t& early : std::exchange(pending_, {}))
-    send(early);      // also those of the group, which the program did not get
+    send(early);      // also signals to the group, which the program did not get
   witness_.emplace(); // after the program: the command's first child is the program
   witness = witness_->process();
   sigprocmask(SIG_SETMASK, &usual, nullptr);

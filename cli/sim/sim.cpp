@@ -15,17 +15,14 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
 #include <optional>
 #include <stdexcept>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <thread>
 #include <unistd.h>
 
 namespace cli {
@@ -59,14 +56,15 @@ std::string library_path(const fs::path& folder) {
         own + ": the loader cannot be told of a folder with this name. Move cuevent to another "
               "one");
   const char* const others = std::getenv("LD_LIBRARY_PATH");
-  if (!fs::exists(own)) return others == nullptr ? "" : others;
   return others == nullptr || *others == '\0' ? own : own + ':' + others;
 }
 
-/// The library that gives programs the stand-ins, with those of the user in front. Empty if it was not built.
+/// The library that gives programs the stand-ins, behind the user's libraries, or just these if it was not
+/// built: the loader would complain about a missing one in each program.
 std::string audit_libraries(const fs::path& folder) {
   const char* const others = std::getenv("LD_AUDIT");
   const std::string own = folder / "libcuevent-stand-ins.so";
+  if (!fs::exists(own)) return others == nullptr ? "" : others;
   return others == nullptr || *others == '\0' ? own : std::string(others) + ':' + own;
 }
 

@@ -3,6 +3,7 @@
 
 #include "report/terminal.hpp"
 #include "watch/finding_level.hpp"
+#include "watch/percent_encoding.hpp"
 
 #include <filesystem>
 #include <string_view>
@@ -15,17 +16,8 @@ namespace {
 enum class Part { message, property };
 
 std::string escaped(const std::string& text, Part part) {
-  std::string all;
-  for (const char c : text) {
-    if (c == '%' || c == '\n' || c == '\r' || (part == Part::property && (c == ',' || c == ':'))) {
-      constexpr const char* digits = "0123456789ABCDEF";
-      const auto code = static_cast<unsigned char>(c);
-      all += {'%', digits[code / 16], digits[code % 16]};
-    } else {
-      all += c;
-    }
-  }
-  return all;
+  const std::string_view special = part == Part::property ? "%\n\r,:" : "%\n\r";
+  return percent_encoded(text, [&](char c) { return special.find(c) == std::string_view::npos; });
 }
 
 } // namespace

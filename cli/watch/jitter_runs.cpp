@@ -2,6 +2,7 @@
 #include "watch/jitter_runs.hpp"
 
 #include "exit_code.hpp"
+#include "output_file.hpp"
 #include "program_arguments.hpp"
 #include "report/printable.hpp"
 #include "report/readable_name.hpp"
@@ -18,6 +19,7 @@
 #include <fstream>
 #include <poll.h>
 #include <stdexcept>
+#include <string_view>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -77,6 +79,10 @@ pid_t start(const std::vector<std::string>& words, const std::string& input, con
   });
 }
 
+void throw_if_stopped() {
+  if (const int number = ObeyedSignals::end(); number != 0) throw Stopped{number};
+}
+
 /// The exit code. A program that does not end in time is ended, and so is one that runs when this command
 /// is to end.
 int wait_for(pid_t child, std::chrono::steady_clock::duration limit) {
@@ -86,10 +92,10 @@ int wait_for(pid_t child, std::chrono::steady_clock::duration limit) {
   for (; waitpid(child, &status, WNOHANG) == 0; std::this_thread::sleep_for(1ms)) {
     if (ObeyedSignals::end() == 0 && std::chrono::steady_clock::now() - begin <= limit) continue;
     end_process(child);
-    if (const int number = ObeyedSignals::end(); number != 0) throw Stopped{number};
+    throw_if_stopped();
     return 128 + SIGKILL;
   }
-  if (const int number = ObeyedSignals::end(); number != 0) throw Stopped{number};
+  throw_if_stopped();
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
@@ -111,10 +117,6 @@ void show_both(const char* what, const Outcome& outcome, const char* other_what,
                     text_of(other, from) + '\n');
 }
 
-} // namespace
-
-namespace {
-
 /// What a file or a pipe gives up to its end. Nothing for a terminal or a device. A pipe that stays open and
 /// silent gives nothing either.
 watch::OpenFile read_standard_input() {
@@ -127,8 +129,7 @@ watch::OpenFile read_standard_input() {
   int silent = 0; // ms
   for (pollfd input{STDIN_FILENO, POLLIN, 0};;) {
     const int ready = poll(&input, 1, look_ms);
-    ObeyedSignals::wait(std::chrono::nanoseconds(0));
-    if (const int number = ObeyedSignals::end(); number != 0) throw Stopped{number};
+    throw_if_stopped();
     silent = ready > 0 ? 0 : silent + look_ms;
     if (ready <= 0 && silent < silence_ms) continue;
     if (ready <= 0) {
@@ -137,11 +138,9 @@ watch::OpenFile read_standard_input() {
     }
     const ssize_t count = ::read(STDIN_FILENO, bytes, sizeof bytes);
     if (count <= 0) return copy;
-    for (ssize_t written = 0; written < count;) {
-      const ssize_t more = write(copy.number(), bytes + written, static_cast<std::size_t>(count - written));
-      if (more <= 0) throw std::runtime_error(std::string("the standard input: ") + std::strerror(errno));
-      written += more;
-    }
+    const std::string_view content(bytes, static_cast<std::size_t>(count));
+    if (const int error = write_all(copy.number(), content); error != 0)
+      throw std::runtime_error(std::string("the standard input: ") + std::strerror(error));
   }
 }
 

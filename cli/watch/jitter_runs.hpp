@@ -32,6 +32,7 @@ struct Run {
 class JitterRuns {
 public:
   static constexpr int repetitions = 3;
+  enum class Answer { yes, no, unknown };
 
   /// Reads the standard input, if it is a file or a pipe: each run gets all of it.
   explicit JitterRuns(const WatchOptions& options);
@@ -54,7 +55,6 @@ public:
   Holds shorter(Holds holds);
   /// Whether the usual result comes back if this submission is held for longer than the others. Unknown on a
   /// machine that is too busy: the submission does not come while the others are held, or the results differ.
-  enum class Answer { yes, no, unknown };
   Answer heals(const Holds& holds, watch::HoldPlace place);
 
   /// Prints the usual result and this one.

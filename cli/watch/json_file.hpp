@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A file of findings, such as that of `cuevent watch --json`.
+// A file of findings, such as the one that `cuevent watch --json` writes.
 #pragma once
 
 #include "output_file.hpp"

@@ -3,12 +3,12 @@
 
 #include "json_text.hpp"
 #include "output_file.hpp"
+#include "own_version.hpp"
 
 #include "report/printable.hpp"
 #include "timing/rank_identity.hpp"
 
 #include <cuevent/error.hpp>
-#include <cuevent/version.hpp>
 
 #include <climits>
 #include <fstream>
@@ -63,10 +63,7 @@ ReportFolder::ReportFolder(const std::string& path, std::chrono::nanoseconds lim
 
 void ReportFolder::write(const watch::CallFile& process, const nlohmann::ordered_json& report) const {
   const auto identity = rank_of(process.process());
-  nlohmann::ordered_json all{{"hang_report", hang_report_version},
-                             {"cuevent", std::to_string(CUEVENT_VERSION_MAJOR) + "." +
-                                             std::to_string(CUEVENT_VERSION_MINOR) + "." +
-                                             std::to_string(CUEVENT_VERSION_PATCH)}};
+  nlohmann::ordered_json all{{"hang_report", hang_report_version}, {"cuevent", own_version()}};
   if (identity) {
     all["rank"] = identity->rank;
     all["size"] = identity->size;

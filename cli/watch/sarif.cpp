@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
 #include "watch/sarif.hpp"
 
+#include "own_version.hpp"
 #include "report/terminal.hpp"
 #include "rules/rule_pages.hpp"
 #include "watch/finding_level.hpp"
-
-#include <cuevent/version.hpp>
+#include "watch/percent_encoding.hpp"
 
 #include <cctype>
-#include <cstdio>
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 namespace cli {
 
@@ -20,18 +20,10 @@ using Json = nlohmann::ordered_json;
 
 /// As a part of an address.
 std::string escaped(const std::string& path) {
-  std::string all;
-  for (const char c : path) {
-    const auto code = static_cast<unsigned char>(c);
-    if (std::isalnum(code) != 0 || std::string_view("/-._~+").find(c) != std::string_view::npos) {
-      all += c;
-    } else {
-      char number[4];
-      std::snprintf(number, sizeof number, "%%%02X", code);
-      all += number;
-    }
-  }
-  return all;
+  return percent_encoded(path, [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+           std::string_view("/-._~+").find(c) != std::string_view::npos;
+  });
 }
 
 /// A file below the folder has a relative address: a service that shows the source has it elsewhere.
@@ -101,10 +93,7 @@ Json sarif(const Json& found) {
     rules.push_back({{"id", "hang"}, {"shortDescription", {{"text", "The program hangs"}}}});
   for (const Json& hang : hangs)
     results.push_back({{"ruleId", "hang"}, {"level", "error"}, {"message", {{"text", hang_text(hang)}}}});
-  const std::string version = std::to_string(CUEVENT_VERSION_MAJOR) + "." +
-                              std::to_string(CUEVENT_VERSION_MINOR) + "." +
-                              std::to_string(CUEVENT_VERSION_PATCH);
-  const Json driver{{"name", "cuevent watch"}, {"version", version}, {"rules", std::move(rules)}};
+  const Json driver{{"name", "cuevent watch"}, {"version", own_version()}, {"rules", std::move(rules)}};
   const Json invocation{{"executionSuccessful", true}, {"exitCode", found["exit_code"]}};
   const Json run{{"tool", {{"driver", driver}}},
                  {"invocations", Json::array({invocation})},

@@ -26,7 +26,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <optional>
 #include <set>
@@ -44,16 +43,10 @@ constexpr int watch_json_version = 1; // docs/watch.schema.json describes it
 int exit_code_of(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
 
 /// Without a program, a signal ends the watch.
-class Attached {
+class Attached : public ObeyedSignals {
 public:
-  explicit Attached(Reports reports) : signals_(reports) {}
-  Requests wait(std::chrono::nanoseconds limit) { return signals_.wait(limit); }
-  static std::optional<int> follow() {
-    return ObeyedSignals::end() == 0 ? std::nullopt : std::optional(status_of(success));
-  }
-
-private:
-  ObeyedSignals signals_;
+  using ObeyedSignals::ObeyedSignals;
+  static std::optional<int> follow() { return end() == 0 ? std::nullopt : std::optional(status_of(success)); }
 };
 
 /// Reads until the program has ended, or the watch. Returns the status of the program.
@@ -77,8 +70,8 @@ int read_until_end(WatchSession& watched, Source& source, std::chrono::nanosecon
     watched.find_unwatched();
     report(requests);
     if (const std::optional<int> status = source.follow()) {
-      constexpr int last_turns =
-          8; // what was recorded before the end, and some of what is recorded meanwhile
+      // What was recorded before the end, and some of what is recorded meanwhile.
+      constexpr int last_turns = 8;
       for (int turn = 0; turn < last_turns && watched.read(); ++turn) {
       }
       report(source.wait(0s));
@@ -152,8 +145,8 @@ bool wants_colours(const std::string& color, bool at_terminal) {
   return color == "always" || (color == "auto" && at_terminal && (none == nullptr || *none == '\0'));
 }
 
-/// Watches one program, or those that others start, to the end. Returns a status with which a program could
-/// end.
+/// Watches one program, or the programs that others start, to the end. Returns a status with which a program
+/// could end.
 int watch_to_the_end(const WatchOptions& options) {
   // Whatever can be wrong with the options is found before the program starts.
   NamedFiles files(options);

@@ -203,8 +203,8 @@ def measure(work: Callable[[], Any], *, stream: Any = None, precision: float = 0
             most_samples: int = 10_000, time_limit: float = 5.0, hold_limit: float = 0.5,
             between: Optional[Callable[[], Any]] = None, overwrite: int = 0,
             overwrite_bytes: int = 0) -> Measurement:
-    """How long the work takes on the device. The options are those of MeasureOptions in measure.hpp, with
-    times in seconds. Without a stream, it is PyTorch's or CuPy's current stream."""
+    """How long the work takes on the device. MeasureOptions in measure.hpp describes the options; times are
+    seconds. Without a stream, it is PyTorch's or CuPy's current stream."""
     return Measurement(_measure([work], stream, between, precision=precision, least_samples=least_samples,
                                 most_samples=most_samples, time_limit=time_limit, hold_limit=hold_limit,
                                 overwrite=overwrite, overwrite_bytes=overwrite_bytes))
@@ -214,7 +214,7 @@ def compare(a: Callable[[], Any], b: Callable[[], Any], *, stream: Any = None, p
             least_samples: int = 20, most_samples: int = 10_000, time_limit: float = 5.0,
             hold_limit: float = 0.5, between: Optional[Callable[[], Any]] = None, overwrite: int = 0,
             overwrite_bytes: int = 0) -> Comparison:
-    """How many times as long `a` takes as `b`, measured in turns. The options are those of measure()."""
+    """How many times as long `a` takes as `b`, measured in turns. measure() has the same options."""
     return Comparison(_measure([a, b], stream, between, precision=precision, least_samples=least_samples,
                                most_samples=most_samples, time_limit=time_limit, hold_limit=hold_limit,
                                overwrite=overwrite, overwrite_bytes=overwrite_bytes))

@@ -41,7 +41,7 @@ private:
   void report_refusal(Finding finding) {
     if (finding.call.result != CUDA_ERROR_INVALID_CONTEXT) return report_(std::move(finding));
     const std::uint32_t thread = finding.call.thread;
-    if (finding.call.has(tells_context)) {
+    if (finding.call.has(tells_context) && finding.call.named_context == 0) {
       asked_.try_emplace(thread, std::move(finding));
       return;
     }

@@ -766,6 +766,7 @@ TEST_CASE("a question whether a context is current is a mistake if the thread go
   Process process;
   process.current = 0;
   process.see("cuCtxGetDevice", {}, CUDA_ERROR_INVALID_CONTEXT);
+  process.see("cuCtxGetDevice_v2", {0}, CUDA_ERROR_INVALID_CONTEXT); // as CUDA's runtime asks
   process.see("cuCtxPopCurrent_v2", {}, CUDA_ERROR_INVALID_CONTEXT);
   CHECK(process.found.empty());
   SECTION("another call is refused too") {

@@ -353,7 +353,8 @@ private:
   void not_modelled_in_body(const Work&, const Conditional&) const;
   std::pair<CUgraphInstantiateResult, const Node*> hindrance_of_conditionals(const Graph&) const;
 #if CUDA_VERSION >= 12030
-  static void must_be_plain(const CUgraphEdgeData*, std::size_t count);
+  void must_be_plain(const Graph& in, const CUgraphNode* from, const CUgraphEdgeData* edges,
+                     std::size_t count);
   CUresult add_conditional_node(CUgraphNode*, CUgraph, const CUgraphNode* after, std::size_t count,
                                 CUgraphNodeParams&);
 #endif

@@ -12,10 +12,22 @@ bool is_not_plain(const CUgraphEdgeData& edge) {
   return edge.from_port != 0 || edge.to_port != 0 || edge.type != 0;
 }
 
+bool has_reserved(const CUgraphEdgeData& edge) {
+  return std::any_of(std::begin(edge.reserved), std::end(edge.reserved), [](auto each) { return each != 0; });
+}
+
 } // namespace
 
-void Api::must_be_plain(const CUgraphEdgeData* edges, std::size_t count) {
-  if (edges != nullptr && std::any_of(edges, edges + count, is_not_plain)) not_modelled("edge data");
+/// Only edges from kernels can have data. A device looks for the nodes first.
+void Api::must_be_plain(const Graph& in, const CUgraphNode* from, const CUgraphEdgeData* edges,
+                        std::size_t count) {
+  if (edges == nullptr || from == nullptr || std::none_of(edges, edges + count, is_not_plain)) return;
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto node = node_of(in, from[i]);
+    refuse_if(is_not_plain(edges[i]) && node->work.type != CU_GRAPH_NODE_TYPE_KERNEL,
+              CUDA_ERROR_INVALID_VALUE);
+  }
+  not_modelled("edge data");
 }
 #endif
 
@@ -189,7 +201,7 @@ CUresult Api::cuStreamBeginCaptureToGraph(CUstream handle, CUgraph graph_handle,
   const auto origin = stream_to_capture(handle, mode);
   const auto into = graph(graph_handle);
   refuse_if(after == nullptr && count != 0, CUDA_ERROR_INVALID_VALUE);
-  must_be_plain(edges, count);
+  must_be_plain(*into, after, edges, count);
   refuse_if(std::any_of(process_.captures.begin(), process_.captures.end(),
                         [&](const auto& other) { return other->graph == into; }),
             CUDA_ERROR_ILLEGAL_STATE);
@@ -289,6 +301,7 @@ CUresult Api::cuStreamUpdateCaptureDependencies(CUstream handle, CUgraphNode* de
 CUresult Api::cuStreamGetCaptureInfo_v3(CUstream handle, CUstreamCaptureStatus* status, cuuint64_t* id,
                                         CUgraph* graph, const CUgraphNode** dependencies,
                                         const CUgraphEdgeData** edges, size_t* count) {
+  if (!stream(handle)->capture) return capture_info(handle, status, id, graph, dependencies, count);
   const bool refused = edges != nullptr && dependencies == nullptr;
   const CUresult result = capture_info(handle, status, id, graph, dependencies, refused ? nullptr : count);
   refuse_if(refused, CUDA_ERROR_INVALID_VALUE);
@@ -302,14 +315,10 @@ CUresult Api::cuStreamGetCaptureInfo_v3(CUstream handle, CUstreamCaptureStatus* 
 CUresult Api::cuStreamUpdateCaptureDependencies_v2(CUstream handle, CUgraphNode* dependencies,
                                                    const CUgraphEdgeData* edges, size_t count,
                                                    unsigned int flags) {
-  if (edges != nullptr && dependencies != nullptr && std::any_of(edges, edges + count, is_not_plain))
-    if (const auto asked = stream(handle); asked->capture && asked->capture->active()) {
-      for (size_t i = 0; i < count; ++i) // only kernels have other edges
-        refuse_if(is_not_plain(edges[i]) && node_of(*asked->capture->graph, dependencies[i])->work.type !=
-                                                CU_GRAPH_NODE_TYPE_KERNEL,
-                  CUDA_ERROR_INVALID_VALUE);
-      not_modelled("edge data");
-    }
+  if (const auto asked = stream(handle); edges != nullptr && asked->capture && asked->capture->active()) {
+    must_be_plain(*asked->capture->graph, dependencies, edges, count);
+    refuse_if(std::any_of(edges, edges + count, has_reserved), CUDA_ERROR_INVALID_VALUE);
+  }
   return cuStreamUpdateCaptureDependencies(handle, dependencies, count, flags);
 }
 #endif

@@ -4,9 +4,11 @@
 #include "api.hpp"
 
 #if CUDA_VERSION >= 12080
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <fstream>
+#include <iterator>
 #include <string>
 #include <unistd.h>
 
@@ -33,6 +35,13 @@ void check_process(int pid) {
   not_modelled("a checkpoint of another process");
 }
 
+/// Nothing may be in the reserved words.
+template <class Words>
+void check_reserved(const Words& words) {
+  refuse_if(std::any_of(std::begin(words), std::end(words), [](auto word) { return word != 0; }),
+            CUDA_ERROR_INVALID_VALUE);
+}
+
 } // namespace
 
 CUresult Api::cuCheckpointProcessGetState(int pid, CUprocessState* state) {
@@ -50,22 +59,29 @@ CUresult Api::cuCheckpointProcessGetRestoreThreadId(int pid, int* thread) {
   return CUDA_SUCCESS;
 }
 
-CUresult Api::cuCheckpointProcessLock(int pid, CUcheckpointLockArgs*) {
+CUresult Api::cuCheckpointProcessLock(int pid, CUcheckpointLockArgs* arguments) {
+  if (arguments != nullptr) {
+    refuse_if(arguments->reserved0 != 0, CUDA_ERROR_INVALID_VALUE);
+    check_reserved(arguments->reserved1);
+  }
   check_process(pid);
   not_modelled("a process that locks itself");
 }
 
-CUresult Api::cuCheckpointProcessCheckpoint(int pid, CUcheckpointCheckpointArgs*) {
+CUresult Api::cuCheckpointProcessCheckpoint(int pid, CUcheckpointCheckpointArgs* arguments) {
+  if (arguments != nullptr) check_reserved(arguments->reserved);
   check_process(pid);
   not_modelled("a checkpoint of the process itself");
 }
 
-CUresult Api::cuCheckpointProcessRestore(int pid, CUcheckpointRestoreArgs*) {
+CUresult Api::cuCheckpointProcessRestore(int pid, CUcheckpointRestoreArgs* arguments) {
+  if (arguments != nullptr) check_reserved(arguments->reserved);
   check_process(pid);
   not_modelled("a process that restores itself");
 }
 
-CUresult Api::cuCheckpointProcessUnlock(int pid, CUcheckpointUnlockArgs*) {
+CUresult Api::cuCheckpointProcessUnlock(int pid, CUcheckpointUnlockArgs* arguments) {
+  if (arguments != nullptr) check_reserved(arguments->reserved);
   check_process(pid);
   not_modelled("a process that unlocks itself");
 }

@@ -52,7 +52,7 @@ Api::ClusterLaunch Api::cluster_launch(const int* out, CUfunction handle, const 
   refuse_if(out == nullptr || handle == nullptr || config == nullptr ||
                 (config->attrs == nullptr && config->numAttrs != 0),
             CUDA_ERROR_INVALID_VALUE);
-  current_context();
+  if (config->hStream == nullptr) current_context();
   const auto where = config->hStream != nullptr ? stream(config->hStream)->home.context : nullptr;
   const auto function = callable(handle, where);
   const auto& stack = thread().contexts;

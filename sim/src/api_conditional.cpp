@@ -43,7 +43,6 @@ CUresult Api::cuGraphConditionalHandleCreate(CUgraphConditionalHandle* out, CUgr
   context(in);
   refuse_if(out == nullptr || flags > CU_GRAPH_COND_ASSIGN_DEFAULT, CUDA_ERROR_INVALID_VALUE);
   const auto owner = graph(handle);
-  if (owner->child) not_modelled("a conditional handle of a child graph");
   if (!owner->conditional_handles)
     owner->conditional_handles = std::make_shared<std::vector<ConditionalHandle>>();
   owner->conditional_handles->push_back({in, flags == CU_GRAPH_COND_ASSIGN_DEFAULT ? initial : 0});

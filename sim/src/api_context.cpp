@@ -156,9 +156,12 @@ CUresult Api::cuCtxCreate_v4(CUcontext* context, CUctxCreateParams* parameters, 
   refuse_if(parameters != nullptr && parameters->cigParams != nullptr &&
                 parameters->cigParams->sharedData == nullptr,
             CUDA_ERROR_INVALID_VALUE);
-  if (parameters != nullptr && (parameters->execAffinityParams != nullptr ||
-                                parameters->numExecAffinityParams != 0 || parameters->cigParams != nullptr))
-    not_modelled("context creation parameters");
+  if (parameters != nullptr && parameters->numExecAffinityParams > 0) {
+    refuse_if(parameters->execAffinityParams == nullptr, CUDA_ERROR_INVALID_VALUE);
+    refuse(CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY); // as cuDeviceGetExecAffinitySupport says
+  }
+  if (parameters != nullptr && parameters->cigParams != nullptr)
+    not_modelled("the sharing of a context with graphics");
   return create_context(context, flags, which);
 }
 #endif
@@ -194,8 +197,8 @@ CUresult Api::cuCtxDestroy_v2(CUcontext handle) {
 
 /// A primary context does not count it.
 CUresult Api::cuCtxAttach(CUcontext* out, unsigned int flags) {
-  refuse_if(out == nullptr || flags != 0, CUDA_ERROR_INVALID_VALUE);
   const auto current = current_context();
+  refuse_if(out == nullptr || flags != 0, CUDA_ERROR_INVALID_VALUE);
   if (current->type == Context::Type::green) not_modelled("an attachment to a green context");
   ++current->attached;
   *out = as<CUcontext>(*current);

@@ -436,8 +436,12 @@ CUresult Api::copy(const CUDA_MEMCPY3D_PEER* peer, const CopyStream& where) {
   return copy(checked(without_contexts(*peer)), where);
 }
 
-CUresult Api::cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER* peer) { return copy(peer, copy_stream()); }
+CUresult Api::cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER* peer) {
+  if (peer == nullptr) crash("there is no description of the copy");
+  return copy(peer, copy_stream());
+}
 CUresult Api::cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER* peer, CUstream where) {
+  refuse_in_capture(*stream(where));
   return copy(peer, copy_stream(where));
 }
 
@@ -536,11 +540,12 @@ CUresult Api::cuMemcpy3DBatchAsync(size_t count, CUDA_MEMCPY3D_BATCH_OP* operati
   refuse_if(where == nullptr, CUDA_ERROR_INVALID_VALUE);
   size_t unused = 0;
   size_t& place = failed != nullptr ? *failed : unused;
+  const bool can_be_taken = where != CU_STREAM_LEGACY && !thread().contexts.empty() && count != 0 &&
+                            operations != nullptr && flags == 0;
+  const auto on = where != CU_STREAM_LEGACY && !thread().contexts.empty() ? stream(where) : nullptr;
+  refuse_if(can_be_taken && on->capture != nullptr, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   place = ~size_t{0};
-  refuse_if(where == CU_STREAM_LEGACY || thread().contexts.empty(), CUDA_ERROR_INVALID_VALUE);
-  auto on = stream(where);
-  refuse_if(count == 0 || operations == nullptr || flags != 0, CUDA_ERROR_INVALID_VALUE);
-  refuse_if(on->capture != nullptr, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  refuse_if(!can_be_taken, CUDA_ERROR_INVALID_VALUE);
   std::vector<Box> boxes;
   for (size_t i = 0; i < count; ++i) {
     const CUDA_MEMCPY3D_BATCH_OP& one = operations[i];

@@ -3,6 +3,7 @@
 #include "conditional.hpp"
 
 #include <algorithm>
+#include <climits>
 #include <functional>
 #include <list>
 #include <map>
@@ -343,8 +344,7 @@ CUresult Api::cuGraphExecHostNodeSetParams(CUgraphExec exec, CUgraphNode node,
 
 CUresult Api::cuGraphUpload(CUgraphExec exec_handle, CUstream stream_handle) {
   exec(exec_handle);
-  auto where = stream(stream_handle);
-  if (where->capture) not_modelled("an upload while the stream is capturing");
+  refuse_in_capture(*stream(stream_handle));
   return CUDA_SUCCESS;
 }
 
@@ -541,7 +541,7 @@ CUresult Api::cuUserObjectRetain(CUuserObject handle, unsigned int count) {
 }
 
 CUresult Api::cuUserObjectRelease(CUuserObject handle, unsigned int count) {
-  refuse_if(handle == nullptr || count == 0, CUDA_ERROR_INVALID_VALUE);
+  refuse_if(handle == nullptr || count == 0 || count > INT_MAX, CUDA_ERROR_INVALID_VALUE);
   auto object = find<UserObject>(handle, Kind::user_object);
   if (object->references < count)
     undefined("more references are released than exist: " + computer_.handles.describe(handle));

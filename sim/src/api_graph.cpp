@@ -17,6 +17,9 @@ CUresult Api::cuGraphDestroy(CUgraph handle) {
             "The source graph pointer is NULL\nGraph is not a valid source graph");
   auto gone = graph(handle);
   refuse_if(gone->body, CUDA_ERROR_INVALID_VALUE);
+  refuse_if(std::any_of(process_.captures.begin(), process_.captures.end(),
+                        [&](const auto& capture) { return capture->graph == gone; }),
+            CUDA_ERROR_ILLEGAL_STATE);
   must_not_be_captured(*gone);
   forget(*gone, ending());
   gone.reset();
@@ -74,7 +77,7 @@ void Api::forget_inside(const Node& node, const std::string& how) {
 }
 
 CUresult Api::list_nodes(const std::vector<Node*>& found, CUgraphNode* nodes, size_t* count) {
-  refuse_if(count == nullptr, CUDA_ERROR_INVALID_VALUE);
+  refuse_if(count == nullptr || (nodes != nullptr && *count == 0), CUDA_ERROR_INVALID_VALUE);
   if (nodes == nullptr) {
     *count = found.size();
     return CUDA_SUCCESS;
@@ -100,7 +103,8 @@ CUresult Api::cuGraphGetRootNodes(CUgraph handle, CUgraphNode* nodes, size_t* co
 }
 
 CUresult Api::cuGraphGetEdges(CUgraph handle, CUgraphNode* from, CUgraphNode* to, size_t* count) {
-  refuse_if(count == nullptr || (from == nullptr) != (to == nullptr), CUDA_ERROR_INVALID_VALUE);
+  refuse_if(count == nullptr || (from == nullptr) != (to == nullptr) || (from != nullptr && *count == 0),
+            CUDA_ERROR_INVALID_VALUE);
   std::vector<std::pair<Node*, Node*>> edges;
   for (auto& one : graph(handle)->nodes)
     for (Node* before : one->after)
@@ -171,43 +175,49 @@ CUresult Api::cuGraphRemoveDependencies(CUgraph handle, const CUgraphNode* from,
 #if CUDA_VERSION >= 12030
 namespace {
 
-void full_edges(CUgraphEdgeData* data, const size_t* count) {
-  if (data != nullptr && count != nullptr) std::fill_n(data, *count, CUgraphEdgeData{});
+void full_edges(CUgraphEdgeData* data, size_t count) {
+  if (data != nullptr) std::fill_n(data, count, CUgraphEdgeData{});
 }
 
 } // namespace
 
 CUresult Api::cuGraphGetEdges_v2(CUgraph handle, CUgraphNode* from, CUgraphNode* to, CUgraphEdgeData* data,
                                  size_t* count) {
+  const size_t room = from != nullptr && count != nullptr ? *count : 0;
   const CUresult result = cuGraphGetEdges(handle, from, to, count);
-  if (from != nullptr) full_edges(data, count);
+  full_edges(data, room);
   return result;
 }
 
 CUresult Api::cuGraphNodeGetDependencies_v2(CUgraphNode handle, CUgraphNode* nodes, CUgraphEdgeData* data,
                                             size_t* count) {
+  refuse_if(nodes == nullptr && data != nullptr, CUDA_ERROR_INVALID_VALUE);
   const CUresult result = cuGraphNodeGetDependencies(handle, nodes, count);
-  if (nodes != nullptr) full_edges(data, count);
+  full_edges(data, *count);
   return result;
 }
 
 CUresult Api::cuGraphNodeGetDependentNodes_v2(CUgraphNode handle, CUgraphNode* nodes, CUgraphEdgeData* data,
                                               size_t* count) {
+  refuse_if(nodes == nullptr && data != nullptr, CUDA_ERROR_INVALID_VALUE);
   const CUresult result = cuGraphNodeGetDependentNodes(handle, nodes, count);
-  if (nodes != nullptr) full_edges(data, count);
+  full_edges(data, *count);
   return result;
 }
 
 CUresult Api::cuGraphAddDependencies_v2(CUgraph handle, const CUgraphNode* from, const CUgraphNode* to,
                                         const CUgraphEdgeData* data, size_t count) {
-  must_be_plain(data, count);
+  must_be_plain(*graph(handle), from, to != nullptr ? data : nullptr, count);
   return cuGraphAddDependencies(handle, from, to, count);
 }
 
 CUresult Api::cuGraphRemoveDependencies_v2(CUgraph handle, const CUgraphNode* from, const CUgraphNode* to,
                                            const CUgraphEdgeData* data, size_t count) {
-  must_be_plain(data, count);
-  return cuGraphRemoveDependencies(handle, from, to, count);
+  const auto in = graph(handle);
+  edges_of(*in, from, to, count);
+  const auto has_port = [](const CUgraphEdgeData& edge) { return edge.from_port != 0 || edge.to_port != 0; };
+  if (data != nullptr && std::any_of(data, data + count, has_port)) not_modelled("edge data");
+  return cuGraphRemoveDependencies(handle, from, to, count); // whatever the type is
 }
 #endif
 

@@ -102,8 +102,7 @@ CUresult Api::cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node,
   refuse_if(!work.parameters->fit(*changed.parameters), CUDA_ERROR_INVALID_VALUE);
   if (parameters->srcMemoryType == CU_MEMORYTYPE_ARRAY || parameters->dstMemoryType == CU_MEMORYTYPE_ARRAY)
     not_modelled("new parameters of a copy of an array in an exec");
-  if (parameters->Height != 1 || parameters->Depth != 1)
-    not_modelled("new parameters of a copy of several rows in an exec");
+  refuse_if(parameters->Height != 1 || parameters->Depth != 1, CUDA_ERROR_INVALID_VALUE);
   work = std::move(changed);
   return CUDA_SUCCESS;
 }
@@ -252,6 +251,7 @@ CUresult Api::cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode no
 CUresult Api::cuGraphNodeFindInClone(CUgraphNode* out, CUgraphNode original, CUgraph clone_handle) {
   refuse_if(out == nullptr, CUDA_ERROR_INVALID_VALUE);
   refuse_if(original == nullptr || clone_handle == nullptr, CUDA_ERROR_INVALID_VALUE);
+  *out = nullptr;
   const auto wanted = node_or_crash(original);
   for (const auto& one : graph(clone_handle)->nodes)
     if (one->original == wanted->number) {
@@ -383,7 +383,7 @@ CUresult Api::cuGraphAddNode(CUgraphNode* out, CUgraph into, const CUgraphNode* 
 #if CUDA_VERSION >= 12030
 CUresult Api::cuGraphAddNode_v2(CUgraphNode* out, CUgraph into, const CUgraphNode* after,
                                 const CUgraphEdgeData* edges, size_t count, CUgraphNodeParams* parameters) {
-  must_be_plain(edges, count);
+  must_be_plain(*graph(into), after, edges, count);
   return cuGraphAddNode(out, into, after, count, parameters);
 }
 #endif
@@ -391,6 +391,9 @@ CUresult Api::cuGraphAddNode_v2(CUgraphNode* out, CUgraph into, const CUgraphNod
 CUresult Api::cuGraphNodeSetParams(CUgraphNode handle, CUgraphNodeParams* parameters) {
   refuse_if(parameters == nullptr, CUDA_ERROR_INVALID_VALUE);
   auto changed = node(handle, parameters->type);
+  refuse_if(std::any_of(std::begin(parameters->reserved0), std::end(parameters->reserved0),
+                        [](int each) { return each != 0; }),
+            CUDA_ERROR_INVALID_VALUE);
   refuse_if(parameters->type == conditional_type, CUDA_ERROR_NOT_SUPPORTED);
   Work work = node_work(parameters);
   if (work.child.get() == changed->graph) not_modelled("a graph that becomes a child of itself");

@@ -73,6 +73,7 @@ CUresult Api::cuOccupancyMaxPotentialBlockSizeWithFlags(int* grid, int* threads,
   refuse_if(limit < 0, CUDA_ERROR_INVALID_VALUE);
   const int bound = code_of(*function).most_threads;
   const int largest = limit > 0 ? std::min(limit, bound) : bound;
+  *grid = *threads = 0;
   int best = 0;
   for (int size = (largest + warp - 1) / warp * warp; size > 0; size -= warp) {
     const int tried = std::min(size, largest);

@@ -95,6 +95,7 @@ std::string Api::contents(const char* path) {
 
 CUresult Api::cuModuleLoad(CUmodule* out, const char* path) {
   current_context();
+  refuse_if(out == nullptr, CUDA_ERROR_INVALID_VALUE);
   const std::string file = contents(path);
   return load_module(out, file.c_str(), Bytes(std::string_view(file)));
 }
@@ -103,6 +104,7 @@ CUresult Api::cuModuleUnload(CUmodule handle) {
   auto gone = find<Module>(handle, Kind::module);
   require_alive(gone->home, *gone);
   unsafe_call();
+  refuse_if(!gone->library.expired(), CUDA_ERROR_NOT_PERMITTED);
   wait_for_all_work_of(*gone->home.context, "a module is unloaded");
   for (auto& [name, address] : gone->variables)
     process_.allocations.erase(address);
@@ -134,6 +136,7 @@ CUresult Api::cuModuleGetFunction(CUfunction* out, CUmodule handle, const char* 
   refuse_if(out == nullptr || name == nullptr || *name == '\0', CUDA_ERROR_INVALID_VALUE);
   auto module = find<Module>(handle, Kind::module);
   require_alive(module->home, *module);
+  *out = nullptr;
   const auto function = function_of(module, name);
   function->loaded = true;
   *out = as<CUfunction>(*function);
@@ -267,6 +270,7 @@ CUresult Api::cuLibraryLoadFromFile(CUlibrary* out, const char* path, CUjit_opti
   const std::string file = contents(path);
   refuse_if(out == nullptr, CUDA_ERROR_INVALID_VALUE);
   check_options(options, count, more, more_count);
+  refuse_if(file.empty(), CUDA_ERROR_INVALID_IMAGE);
   return load_library(out, file.c_str(), Bytes(std::string_view(file)));
 }
 
@@ -357,7 +361,7 @@ CUresult Api::parameter(const Code& code, const std::string& name, size_t index,
 
 CUresult Api::cuFuncGetModule(CUmodule* out, CUfunction handle) {
   refuse_if(out == nullptr || handle == nullptr, CUDA_ERROR_INVALID_VALUE);
-  *out = as<CUmodule>(*callable(handle)->module);
+  *out = as<CUmodule>(*only_function(handle)->module);
   return CUDA_SUCCESS;
 }
 
@@ -377,7 +381,7 @@ CUresult Api::cuKernelGetName(const char** name, CUkernel handle) {
 
 #if CUDA_VERSION >= 12040
 CUresult Api::cuFuncGetParamInfo(CUfunction handle, size_t index, size_t* offset, size_t* size) {
-  refuse_if(handle == nullptr, CUDA_ERROR_INVALID_VALUE);
+  refuse_if(handle == nullptr || offset == nullptr, CUDA_ERROR_INVALID_VALUE);
   const auto of = only_function(handle);
   return parameter(*of->module->code, of->name, index, offset, size);
 }

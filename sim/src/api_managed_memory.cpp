@@ -10,6 +10,7 @@
 namespace cuevent::sim {
 
 CUresult Api::cuMemAllocManaged(CUdeviceptr* out, size_t bytes, unsigned flags) {
+  if (out != nullptr) *out = 0;
   refuse_if(out == nullptr || bytes == 0 || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST),
             CUDA_ERROR_INVALID_VALUE);
   std::uintptr_t address = 0;
@@ -270,9 +271,9 @@ struct Api::ManagedBatch {
 CUresult Api::submit(const ManagedBatch& batch, CUstream handle) {
   refuse_if(handle == nullptr || handle == CU_STREAM_LEGACY, CUDA_ERROR_INVALID_VALUE);
   auto where = stream(handle);
-  refuse_in_capture(*where);
   refuse_if(batch.pointers == nullptr || batch.sizes == nullptr || batch.count == 0 || batch.flags != 0,
             CUDA_ERROR_INVALID_VALUE);
+  refuse_in_capture(*where);
   if (batch.prefetches) {
     refuse_if(batch.places == nullptr || batch.first == nullptr || batch.place_count == 0 ||
                   batch.place_count > batch.count || batch.first[0] != 0,

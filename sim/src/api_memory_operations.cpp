@@ -86,8 +86,10 @@ CUresult Api::submit_operation(CUstream where, MakeWork make_work) {
 
 CUresult Api::cuStreamWriteValue32_v2(CUstream where, CUdeviceptr address, cuuint32_t value,
                                       unsigned int flags) {
-  return submit_operation(where,
-                          [&](const Capture* capture) { return write_work(address, value, flags, capture); });
+  return submit_operation(where, [&](const Capture* capture) {
+    refuse_other_memory(address);
+    return write_work(address, value, flags, capture);
+  });
 }
 
 CUresult Api::cuStreamWaitValue32_v2(CUstream where, CUdeviceptr address, cuuint32_t value,
@@ -96,7 +98,6 @@ CUresult Api::cuStreamWaitValue32_v2(CUstream where, CUdeviceptr address, cuuint
                           [&](const Capture* capture) { return wait_work(address, value, flags, capture); });
 }
 
-/// A device takes no managed memory and no memory of pools for the operations of 64 bits.
 void Api::refuse_other_memory(CUdeviceptr at) const {
   const Allocation* const of = allocation_of(static_cast<std::uintptr_t>(at));
   refuse_if(of != nullptr && (of->managed || of->pool), CUDA_ERROR_INVALID_VALUE);
@@ -124,8 +125,7 @@ CUresult Api::cuStreamWaitValue64_v2(CUstream where, CUdeviceptr address, cuuint
 /// It looks at captures first.
 void Api::refuse_of_cuda_8(CUstream handle) {
   unsafe_call();
-  const auto object = computer_.handles.peek<Object>(reinterpret_cast<std::uintptr_t>(handle));
-  if (object && object->kind == Kind::stream) refuse_in_capture(*stream(handle));
+  refuse_in_capture(*stream(handle));
   refuse(CUDA_ERROR_NOT_SUPPORTED, "Stream memory operations are not supported on this device");
 }
 

@@ -263,16 +263,14 @@ CUresult Api::cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute att
 
 CUresult Api::allocate_on(CUdeviceptr* out, std::size_t bytes, CUmemoryPool handle, CUstream stream_handle,
                           bool from_current) {
+  if (out != nullptr) *out = 0;
   auto where = stream(stream_handle);
   const bool captured = capturing(*where);
   implicit_check(*where);
   if (!captured) unsafe_call();
   refuse_if(out == nullptr, CUDA_ERROR_INVALID_VALUE);
   const auto from = from_current ? pools_of(where->home.context->device).current : pool(handle);
-  if (bytes == 0) {
-    *out = 0;
-    return CUDA_SUCCESS;
-  }
+  if (bytes == 0) return CUDA_SUCCESS;
   if (from->device < 0 && captured) {
     const bool of_device = from->kind.place == CU_MEM_LOCATION_TYPE_DEVICE;
     if (of_device) not_modelled("an allocation in a capture from a pool of managed memory");
@@ -395,6 +393,7 @@ CUresult Api::cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAccessDesc* wis
     if (wishes[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE)
       not_modelled("access of the host to a memory pool");
     const bool own = device(wishes[i].location.id) == changed->device;
+    refuse_if(own && wishes[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READ, CUDA_ERROR_NOT_SUPPORTED);
     refuse_if(own && wishes[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE, CUDA_ERROR_INVALID_DEVICE);
     if (!own) not_modelled("access of another device to a memory pool");
   }
@@ -403,6 +402,7 @@ CUresult Api::cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAccessDesc* wis
 
 CUresult Api::cuMemPoolExportToShareableHandle(void*, CUmemoryPool handle, CUmemAllocationHandleType,
                                                unsigned long long) {
+  unsafe_call();
   refuse_if(!pool(handle)->exportable, CUDA_ERROR_INVALID_VALUE);
   not_modelled("a memory pool of several processes");
 }

@@ -42,8 +42,9 @@ CUresult Api::cuParamSetSize(CUfunction handle, unsigned int bytes) {
 }
 
 CUresult Api::set_parameter(CUfunction handle, int offset) {
-  constexpr int largest_asked = 4096;
+  constexpr int largest_asked = 4096, most = 32'764;
   function_here(handle);
+  refuse_if(offset > most, CUDA_ERROR_INVALID_VALUE);
   if (offset < 0) crash("a parameter has a negative offset");
   if (offset > largest_asked) not_modelled("a parameter this far behind the first");
   return CUDA_SUCCESS;
@@ -58,8 +59,7 @@ CUresult Api::cuParamSetf(CUfunction handle, int offset, float) { return set_par
 /// Any length is accepted.
 CUresult Api::cuParamSetv(CUfunction handle, int offset, void* bytes, unsigned int) {
   function_here(handle);
-  constexpr int most = 32'764;
-  refuse_if(bytes == nullptr || offset > most, CUDA_ERROR_INVALID_VALUE);
+  refuse_if(bytes == nullptr, CUDA_ERROR_INVALID_VALUE);
   const Allocation* const of = allocation_of(reinterpret_cast<std::uintptr_t>(bytes));
   if (of != nullptr && !of->host && !of->managed) crash("the parameter is read from memory of the device");
   return set_parameter(handle, offset);

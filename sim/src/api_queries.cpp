@@ -163,8 +163,8 @@ CUresult Api::cuDeviceCanAccessPeer(int* can, CUdevice from, CUdevice to) {
 }
 
 CUresult Api::cuDeviceGetExecAffinitySupport(int* supported, CUexecAffinityType, CUdevice which) {
-  device(which);
   refuse_if(supported == nullptr, CUDA_ERROR_INVALID_VALUE);
+  device(which);
   *supported = 0;
   return CUDA_SUCCESS;
 }
@@ -355,6 +355,7 @@ CUresult Api::cuPointerGetAttributes(unsigned count, CUpointer_attribute* attrib
 }
 
 CUresult Api::cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* bytes, CUdeviceptr at) {
+  if (base != nullptr) *base = 0;
   current_context();
   const Allocation* of = allocation_of(static_cast<std::uintptr_t>(at));
   if (of != nullptr && of->mapping && !of->mapping->allows(CU_MEM_ACCESS_FLAGS_PROT_READ)) of = nullptr;

@@ -32,8 +32,20 @@ CUresult Api::cuStreamAddCallback(CUstream handle, CUstreamCallback callback, vo
   return CUDA_SUCCESS;
 }
 
+namespace {
+
+bool is_stream_attribute(CUstreamAttrID attribute) {
+  return attribute == CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW ||
+         attribute == CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY ||
+         attribute == CU_LAUNCH_ATTRIBUTE_PRIORITY || attribute == CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP ||
+         attribute == CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN;
+}
+
+} // namespace
+
 CUresult Api::cuStreamGetAttribute(CUstream handle, CUstreamAttrID attribute, CUstreamAttrValue* value) {
   const auto asked = stream(handle);
+  refuse_if(!is_stream_attribute(attribute), CUDA_ERROR_INVALID_VALUE);
   if (value == nullptr) crash("there is no place for the attribute of the stream");
   const StreamAttributes& all = asked->attributes;
   switch (attribute) {
@@ -99,6 +111,7 @@ CUresult Api::cuStreamSetAttribute(CUstream handle, CUstreamAttrID attribute,
 
 CUresult Api::cuStreamCopyAttributes(CUstream to, CUstream from) {
   const auto target = stream(to), source = stream(from);
+  refuse_if(target->home.context != source->home.context, CUDA_ERROR_INVALID_VALUE);
   target->attributes = source->attributes;
   target->priority = source->priority;
   return CUDA_SUCCESS;

@@ -52,6 +52,16 @@ bool is_about_events(Rule rule) {
   }
 }
 
+/// PyTorch's core has events of its own, such as the timers of DistributedDataParallel. What a Python program
+/// does with events comes to the same classes without the core.
+bool is_of_pytorchs_core(std::vector<SourceFrame>::const_iterator caller,
+                         std::vector<SourceFrame>::const_iterator end) {
+  caller = std::find_if_not(caller, end, [](const SourceFrame& frame) {
+    return starts_with_any(file_name(frame.library), {"libc10_cuda", "libtorch_cuda"});
+  });
+  return caller != end && file_name(caller->library).starts_with("libtorch_cpu");
+}
+
 /// A Python that is not the system's, as in a Conda environment, has the libraries of its packages in ../lib.
 bool is_of_python(const std::string& path, const std::string& program) {
   if (!is_python(program)) return false;
@@ -124,6 +134,7 @@ bool is_of_vendor(Rule rule, const std::vector<SourceFrame>& stack) {
   const auto is_vendors = [](const SourceFrame& frame) { return is_of_vendor(frame); };
   if (is_about_events(rule) || !concerns_program(rule, Owner::cuda)) {
     const auto caller = std::find_if_not(stack.begin(), stack.end(), is_wrapper);
+    if (is_about_events(rule) && is_of_pytorchs_core(caller, stack.end())) return true;
     if (caller != stack.end()) return is_vendors(*caller);
   }
   // A runtime does nothing by itself. If the stack ends in it, because the caller has no frame pointers, the

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstring>
 #include <fnmatch.h>
+#include <span>
 #include <sstream>
 #include <stdexcept>
 #include <unistd.h>
@@ -134,11 +135,18 @@ static bool is_at_exit(const std::vector<SourceFrame>& stack) {
 
 bool Filter::is_of_vendor(const CallFile& process, const Finding& finding,
                           const std::vector<SourceFrame>& stack) const {
+  const auto is_vendors = [&](const Earlier& earlier) {
+    return watch::is_of_vendor(finding.rule, texts_.stack_of(process, earlier.call));
+  };
+  std::span<const Earlier> earlier = finding.earlier;
+  if (finding.rule == Rule::elapsed_without_work) {
+    // A stream that a library has made is its own, so what it does there is no work that the program times.
+    if (earlier.size() == 4 && is_vendors(earlier[3])) return true;
+    earlier = earlier.first(2); // whoever has recorded the events, times
+  }
   if (!watch::is_of_vendor(finding.rule, stack)) return false;
   // Which call an earlier one is about, a program may have decided: it destroys what a library uses.
-  return std::ranges::all_of(finding.earlier, [&](const Earlier& earlier) {
-    return watch::is_of_vendor(finding.rule, texts_.stack_of(process, earlier.call));
-  });
+  return std::ranges::all_of(earlier, is_vendors);
 }
 
 Kept Filter::judge(const CallFile& process, const Finding& finding) const {

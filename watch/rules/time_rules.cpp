@@ -139,6 +139,8 @@ private:
     if (!found.escaped || !(found.is_empty || found.by_same_thread)) return;
     const Call& work = found.escaped->first;
     earlier.push_back({"this work is not in the time", work});
+    if (const StreamState* const of = work.has_stream() ? world_.stream(work.stream()) : nullptr)
+      add(earlier, "its stream was created here", of->created);
     const std::string stream = work.has_stream() ? stream_text(work.stream()) : "the default stream";
     const std::string sentence =
         found.had_begun

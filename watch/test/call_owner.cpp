@@ -177,6 +177,14 @@ TEST_CASE("a finding about libraries of CUDA alone is not the program's", "[watc
     CHECK_FALSE(watch::is_of_vendor(rule, {runtime, main}));
     CHECK_FALSE(watch::is_of_vendor(rule, {main, cublas, main}));
   }
+  // PyTorch's timers are its own. What a program does with PyTorch's classes is the program's.
+  const SourceFrame event = frame("/x/torch/lib/libtorch_cuda.so", "c10::cuda::CUDAEvent::record"),
+                    timer = frame("/x/torch/lib/libtorch_cuda.so", "c10d::CudaTimer::record"),
+                    core = frame("/x/torch/lib/libtorch_cpu.so", "c10d::Reducer::prepare_for_forward"),
+                    bindings = frame("/x/torch/lib/libtorch_python.so", "THCPEvent_record");
+  CHECK(watch::is_of_vendor(Rule::elapsed_without_work, {runtime, event, timer, core, bindings, main}));
+  CHECK_FALSE(watch::is_of_vendor(Rule::elapsed_without_work, {runtime, event, bindings, main}));
+  CHECK_FALSE(watch::is_of_vendor(Rule::leaked, {runtime, event, timer, core, bindings, main}));
   // Only if nobody has.
   for (const Rule rule : {Rule::refused_call, Rule::capture_invalidated, Rule::unordered_copies}) {
     for (const auto& stack : {std::vector{runtime, cublas}, {nccl, standard}, {driver}, {runtime, driver}})

@@ -40,6 +40,13 @@ void create() {
 
 void create_on_own_thread() { on_own_thread(create); }
 
+/// On a stream of this library, for which nobody waits.
+void fill(CUdeviceptr memory) {
+  CUstream stream = nullptr;
+  cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
+  cuMemsetD8Async(memory, 0, 4, stream);
+}
+
 /// Invalidates a capture of the caller's thread that is not relaxed.
 void wait_for(CUstream stream) { cuStreamSynchronize(stream); }
 }

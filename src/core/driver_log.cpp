@@ -79,14 +79,14 @@ struct Mine {
   unsigned slot;  ///< 0: none; otherwise its number plus 1
   unsigned keeps; ///< the number of KeepLog
 };
-constinit thread_local Mine mine [[gnu::tls_model("initial-exec")]] = {0, 0};
+constinit thread_local Mine own_slot [[gnu::tls_model("initial-exec")]] = {0, 0};
 
 /// The thread's slot, held. Null if it has none.
 Slot* hold_mine() noexcept {
-  if (mine.slot == 0) return nullptr;
-  Slot& slot = slots.load(std::memory_order_acquire)[mine.slot - 1];
+  if (own_slot.slot == 0) return nullptr;
+  Slot& slot = slots.load(std::memory_order_acquire)[own_slot.slot - 1];
   if (!slot.try_hold()) return nullptr;
-  if (slot.owner == &mine) return &slot;
+  if (slot.owner == &own_slot) return &slot;
   slot.let_go(); // another thread has taken it
   return nullptr;
 }
@@ -98,8 +98,8 @@ Slot* hold_oldest() noexcept {
     Slot& slot = slots.load(std::memory_order_acquire)[number];
     if (!slot.try_hold()) continue;
     slot.clear();
-    slot.owner = &mine;
-    mine.slot = number + 1;
+    slot.owner = &own_slot;
+    own_slot.slot = number + 1;
     return &slot;
   }
   return nullptr;
@@ -107,7 +107,7 @@ Slot* hold_oldest() noexcept {
 
 /// Called by the driver in a refused call, on its thread.
 void CUDA_CB take_line(void* source, CUlogLevel level, char* message, std::size_t length) {
-  if (static_cast<int>(level) != 0 || message == nullptr || mine.keeps != 0) return; // 0: an error
+  if (static_cast<int>(level) != 0 || message == nullptr || own_slot.keeps != 0) return; // 0: an error
   std::string_view line(message, length);
   while (!line.empty() && static_cast<unsigned char>(line.back()) <= ' ')
     line.remove_suffix(1);
@@ -225,7 +225,7 @@ void read_reasons(CUresult result, const char* call, char* out, std::size_t size
   out[length] = '\0';
 }
 
-KeepLog::KeepLog() noexcept { ++mine.keeps; }
-KeepLog::~KeepLog() { --mine.keeps; }
+KeepLog::KeepLog() noexcept { ++own_slot.keeps; }
+KeepLog::~KeepLog() { --own_slot.keeps; }
 
 }} // namespace cuevent::CUEVENT_ABI

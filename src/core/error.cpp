@@ -35,10 +35,14 @@ constexpr Row rows[] = {
 };
 
 constexpr bool code_less(const Row& a, const Row& b) { return a.code < b.code; }
-static_assert(std::is_sorted(std::begin(rows), std::end(rows), code_less),
-              "the rows are looked up by bisection");
+constexpr bool rows_are_sorted() { // std::is_sorted is a constant in C++20 only
+  for (std::size_t i = 1; i < std::size(rows); ++i)
+    if (code_less(rows[i], rows[i - 1])) return false;
+  return true;
+}
+static_assert(rows_are_sorted(), "the rows are looked up by bisection");
 
-constexpr const Row* find(int code) {
+const Row* find(int code) {
   const Row* const row =
       std::lower_bound(std::begin(rows), std::end(rows), Row{code, "", {}, "", ""}, code_less);
   return row != std::end(rows) && row->code == code ? row : nullptr;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include <cuevent/ipc.hpp>
 
+#include "core/bits.hpp"
 #include "core/driver_log.hpp"
 #include "core/require_context.hpp"
-
-#include <bit>
 
 namespace cuevent { inline namespace CUEVENT_ABI {
 
@@ -91,7 +90,7 @@ CUresult DriverEvent::try_ipc_handle(IpcHandle& out) const noexcept {
   if (result != CUDA_SUCCESS) return result;
   CUipcEventHandle handle;
   result = table().cuIpcGetEventHandle_v4010(&handle, event_);
-  if (result == CUDA_SUCCESS) out = std::bit_cast<IpcHandle>(handle);
+  if (result == CUDA_SUCCESS) out = same_bytes<IpcHandle>(handle);
   return result;
 }
 
@@ -122,8 +121,7 @@ CUresult DriverEvent::try_from_ipc_handle(DriverEvent& out, const Context& conte
   const ContextGuard guard(context, result);
   if (result != CUDA_SUCCESS) return result;
   CUevent event = nullptr;
-  result =
-      context.driver().table().cuIpcOpenEventHandle_v4010(&event, std::bit_cast<CUipcEventHandle>(handle));
+  result = context.driver().table().cuIpcOpenEventHandle_v4010(&event, same_bytes<CUipcEventHandle>(handle));
   if (result == CUDA_SUCCESS) out = DriverEvent(context, event, EventFlags::interprocess, Ownership::owned);
   return result;
 }

@@ -25,7 +25,7 @@ constexpr const char* set_wait_node = "cuGraphEventWaitNodeSetEvent";
 constexpr const char* create_object = "cuUserObjectCreate";
 constexpr const char* find_record = "Graph::record_node";
 constexpr const char* find_wait = "Graph::wait_node";
-constexpr const char* get_nodes = "cuGraphGetNodes";
+constexpr const char* get_graph_nodes = "cuGraphGetNodes";
 constexpr const char* instantiate_graph = "cuGraphInstantiateWithFlags";
 constexpr const char* push_current = "cuCtxPushCurrent";
 constexpr const char* retain_object = "cuGraphRetainUserObject";
@@ -34,10 +34,10 @@ constexpr const char* retain_object = "cuGraphRetainUserObject";
 Status find_event_nodes(Graph::EventNodes& out, const DriverTable& table, CUgraph graph) {
   std::size_t count = 0;
   CUresult result = table.cuGraphGetNodes_v10000(graph, nullptr, &count);
-  if (result != CUDA_SUCCESS) return {result, get_nodes};
+  if (result != CUDA_SUCCESS) return {result, get_graph_nodes};
   std::vector<CUgraphNode> nodes(count);
   if (count != 0) result = table.cuGraphGetNodes_v10000(graph, nodes.data(), &count);
-  if (result != CUDA_SUCCESS) return {result, get_nodes};
+  if (result != CUDA_SUCCESS) return {result, get_graph_nodes};
   Graph::EventNodes found;
   for (CUgraphNode const node : nodes) {
     CUgraphNodeType type{};
@@ -324,8 +324,8 @@ CUresult Graph::try_set_event(EventWaitNode node, DriverEvent&& event) noexcept 
 Graph::EventNodes Graph::event_nodes() const {
   EventNodes nodes;
   const CUresult result = try_event_nodes(nodes);
-  require_not_empty(*this, get_nodes); // before a refusal is looked up that may be older
-  if (result != CUDA_SUCCESS) fail(result, refused_call(this, result, get_nodes));
+  require_not_empty(*this, get_graph_nodes); // before a refusal is looked up that may be older
+  if (result != CUDA_SUCCESS) fail(result, refused_call(this, result, get_graph_nodes));
   return nodes;
 }
 

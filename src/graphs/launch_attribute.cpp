@@ -7,12 +7,12 @@ namespace cuevent { inline namespace CUEVENT_ABI {
 
 namespace {
 
-constexpr const char* launch = "cuLaunchKernelEx";
+constexpr const char* launch_kernel = "cuLaunchKernelEx";
 
 void check(EventRef event, EventFlags refused, const char* advice) {
-  if (!event) throw EmptyEvent(launch, "the event is empty: give the launch an event to record");
-  if (event.leased()) fail_lease(launch);
-  if ((event.flags() & refused) != EventFlags::none) throw NotSupported(launch, advice);
+  if (!event) throw EmptyEvent(launch_kernel, "the event is empty: give the launch an event to record");
+  if (event.leased()) fail_lease(launch_kernel);
+  if ((event.flags() & refused) != EventFlags::none) throw NotSupported(launch_kernel, advice);
 }
 
 } // namespace
@@ -34,7 +34,7 @@ CUlaunchAttribute launch_completion_event(EventRef event) {
         "EventFlags::none");
   if (event.driver().version() < 12030)
     throw NotSupported(
-        launch,
+        launch_kernel,
         "launch completion events need CUDA 12.3, and this driver is older: update the NVIDIA driver");
   CUlaunchAttribute attribute{};
 #if CUDA_VERSION >= 12030

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "recording/captured_marks.hpp"
 
+#include "core/erase_where.hpp"
 #include "core/on_stream.hpp"
 #include "graphs/capturing.hpp"
 #include "recording/flight_observation.hpp"
@@ -44,7 +45,7 @@ Status MarkedGraphs::find_or_add(const Context& context, const Capturing& captur
   if (!lock) return in_child;
   if (is_known()) return {}; // another thread was faster, on another stream of the capture
   marks = std::move(made);
-  std::erase_if(graphs_, [](const auto& each) { return each.second.marks.expired(); });
+  erase_where(graphs_, [](const auto& each) { return each.second.marks.expired(); });
   number = ++last_;
   graphs_[number] = {.capture = capture.id,
                      .name = ShortName("graph " + std::to_string(number)),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "recording/flight_reading.hpp"
 
+#include "core/erase_where.hpp"
 #include "core/relaxed_mode.hpp"
 #include "core/retired_events.hpp"
 
@@ -57,7 +58,7 @@ ObservedStream FlightReading::observe(RecordedStream& stream) {
   for (Position at = observed.reached; at-- > oldest && observed.marks.empty();)
     if (std::optional<ObservedMark> mark = mark_at(stream, at)) observed.marks.push_back(*std::move(mark));
   // The launches that this has found have completed.
-  std::erase_if(launches_, [&](const Launch& each) { return each.place.stream == stream.index; });
+  erase_where(launches_, [&](const Launch& each) { return each.place.stream == stream.index; });
   for (Position at = observed.reached; at < observed.submitted; ++at)
     if (std::optional<ObservedMark> mark = mark_at(stream, at)) observed.marks.push_back(*std::move(mark));
 
@@ -152,7 +153,7 @@ void FlightReading::observe_replays() {
         !waits_of_next(observation_.streams[launch->place.stream], launch->place.position, waits))
       continue;
     // A stream can be newer than the list of streams.
-    std::erase_if(tracks, [&](const ReplayedTrack& each) {
+    erase_where(tracks, [&](const ReplayedTrack& each) {
       return each.reached == each.marks.size() || each.stream >= count_;
     });
     // What was captured first is first: later tracks may depend on it.

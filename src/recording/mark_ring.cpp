@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
 #include "recording/mark_ring.hpp"
 
+#include "core/bits.hpp"
 #include "core/relaxed_mode.hpp"
 
 #include <algorithm>
-#include <bit>
 
 namespace cuevent { inline namespace CUEVENT_ABI {
 
 Status MarkRing::create(const Context& context, std::size_t least) {
-  const std::size_t size = std::bit_ceil(least);
+  const std::size_t size = power_of_two_from(least);
   events_.reserve(size);
   slots_ = std::make_unique<Slot[]>(size);
   for (std::size_t i = 0; i < size; ++i) {

@@ -5,7 +5,6 @@
 #include "core/name_text.hpp"
 
 #include <array>
-#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <string_view>
@@ -43,7 +42,7 @@ struct ShortName {
   std::array<std::uint64_t, most / sizeof(std::uint64_t)> words{};
 
 private:
-  static_assert(std::endian::native == std::endian::little, "the bytes of a word begin with its lowest one");
+  static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the bytes of a word begin with its lowest one");
   static std::uint64_t load(const char* bytes) noexcept {
     std::uint64_t word = 0;
     std::memcpy(&word, bytes, sizeof word);

@@ -2,13 +2,13 @@
 // Storage for callbacks until they run, and their events. Internal to the library.
 #pragma once
 
+#include "core/bits.hpp"
 #include "core/cache_line.hpp"
 
 #include <cuevent/completion_lane.hpp>
 
 #include <array>
 #include <atomic>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -132,7 +132,7 @@ public:
   }
 
   CallbackNode& at(std::uint32_t index) noexcept {
-    const auto block = static_cast<std::uint32_t>(std::bit_width(index / first_size + 1) - 1);
+    const std::uint32_t block = width_of(index / first_size + 1) - 1;
     return nodes_[block][index - first_of(block)];
   }
 

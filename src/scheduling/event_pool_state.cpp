@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "scheduling/event_pool_state.hpp"
 
+#include "core/erase_where.hpp"
 #include "core/explanation.hpp"
 #include "core/refusal.hpp"
 #include "core/result_of.hpp"
@@ -179,7 +180,7 @@ void EventPoolState::remove(EventCache* cache) noexcept {
     if (!closed_) {
       empty_into_reserve(*cache);
       reused_ += cache->reused;
-      std::erase(caches_, cache);
+      erase_where(caches_, [&](const EventCache* const each) { return each == cache; });
     }
   }
   delete cache;

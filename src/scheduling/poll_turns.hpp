@@ -6,7 +6,6 @@
 
 #include <array>
 #include <atomic>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -80,7 +79,7 @@ public:
   /// The number of running callbacks. It is 0 in a child that has not polled yet.
   unsigned running(std::uint32_t process) const noexcept {
     const Word now = word_.load(std::memory_order_relaxed);
-    return same(now, process) ? static_cast<unsigned>(std::popcount(now & callbacks)) : 0;
+    return same(now, process) ? static_cast<unsigned>(__builtin_popcountll(now & callbacks)) : 0;
   }
 
   /// In the child of a fork: keeps only what the thread that forked has.
@@ -99,7 +98,7 @@ private:
   }
   /// Of the lowest callback.
   static constexpr std::size_t number_of(Word word) noexcept {
-    return static_cast<std::size_t>(std::countr_zero(word)) - first_callback;
+    return static_cast<std::size_t>(__builtin_ctzll(word)) - first_callback;
   }
   static constexpr bool last(Word word) noexcept { return (word & (lists | ended | callbacks)) == ended; }
 

@@ -2,6 +2,7 @@
 #include "scheduling/semaphore_guard.hpp"
 
 #include "core/blocked_signals.hpp"
+#include "core/erase_where.hpp"
 #include "core/stay_loaded.hpp"
 
 #include <algorithm>
@@ -18,7 +19,7 @@ namespace cuevent { inline namespace CUEVENT_ABI {
 
 namespace {
 
-constexpr long long period = 100'000'000, pending_period = 10'000'000, busy_period = 1'000'000; // ns
+constexpr long long usual_period = 100'000'000, pending_period = 10'000'000, busy_period = 1'000'000; // ns
 constexpr int busy_rounds = 1'000;        // after a signal that lowered an abandoned semaphore
 constexpr int death_rounds = 5;           // after a file was closed: its lock goes a moment later
 constexpr unsigned rare = 16;             // among looks at all: one asks about every lock
@@ -92,7 +93,7 @@ void Semaphores::run() noexcept {
   while (true) {
     const long long now = cuevent_timeline_now();
     const bool every = now >= all_at;
-    if (every) all_at = now + period;
+    if (every) all_at = now + usual_period;
     const long long longest = look_at_all(every);
     if (longest == 0) return;
     sleep(std::clamp(all_at - cuevent_timeline_now(), 0LL, longest));
@@ -109,7 +110,7 @@ void Semaphores::sleep(long long nanoseconds) noexcept {
 
 /// Returns for how long the thread may sleep. 0 if there is nothing to guard.
 long long Semaphores::look_at_all(bool every) noexcept {
-  long long sleep = period;
+  long long sleep = usual_period;
   bool any = false;
   // Begins at the end: a semaphore that is erased meanwhile is replaced by one that was looked at.
   std::unique_lock lock(mutex_);
@@ -161,7 +162,7 @@ long long Semaphores::look_at(SemaphoreState& state) noexcept {
     cuevent_timeline_abandon(&state.page());
   if (state.death_rounds > 0) --state.death_rounds;
   const bool none = state.pending.none(); // asked before the last look
-  long long next = none ? period : pending_period;
+  long long next = none ? usual_period : pending_period;
   if (state.abandoned()) {
     state.guarded = state.in_use || !none;
     if (cuevent_timeline_keep_released(&state.page()) != 0 || state.busy_rounds == 0)
@@ -175,7 +176,7 @@ long long Semaphores::look_at(SemaphoreState& state) noexcept {
   } else if (!state.in_use && none) {
     leave(state);
   }
-  state.soon = next != period;
+  state.soon = next != usual_period;
   return next;
 }
 
@@ -242,7 +243,7 @@ void Semaphores::free_ended(const SemaphoreState& newest) noexcept {
     };
     const std::lock_guard lock(mutex_);
     if (ended)
-      std::erase_if(states_, [&](SemaphoreState* const state) {
+      erase_where(states_, [&](SemaphoreState* const state) {
         const bool frees = is_of_it(*state);
         if (frees) delete state;
         return frees;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "scheduling/semaphore_state.hpp"
 
+#include "core/erase_where.hpp"
 #include "core/relaxed_mode.hpp"
 #include "core/result_of.hpp"
 #include "scheduling/memory_operations.hpp"
@@ -29,7 +30,7 @@ bool PendingSignals::add(unsigned long long stream, std::uint64_t value) {
 
 void PendingSignals::remove(std::uint64_t value) noexcept {
   const std::lock_guard lock(mutex_);
-  std::erase_if(signals_, [&](const Signal& each) { return each.value == value; });
+  erase_where(signals_, [&](const Signal& each) { return each.value == value; });
 }
 
 bool PendingSignals::none() noexcept {
@@ -42,7 +43,7 @@ void PendingSignals::forget_reached() noexcept {
   const std::uint64_t now = cuevent_timeline_value(&page_);
   // Asked last: a stream that was released by force may have signalled before another one.
   if (cuevent_timeline_is_abandoned(&page_)) return;
-  std::erase_if(signals_, [&](const Signal& each) { return each.value <= now; });
+  erase_where(signals_, [&](const Signal& each) { return each.value <= now; });
 }
 
 void abandon_if_died(SemaphoreState& state) noexcept {

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "timing/captured_stages.hpp"
 
+#include "core/erase_where.hpp"
+
 #include <algorithm>
+#include <cstddef>
 #include <iterator>
 #include <unordered_map>
 #include <utility>
@@ -69,14 +72,14 @@ Status Captures::begin(const DriverTable& table, Capturing capture, CapturedStag
   return {};
 }
 
-std::span<CapturedStages> Captures::of_graph(const Graph& graph, const char* call) {
+ArrayView<CapturedStages> Captures::of_graph(const Graph& graph, const char* call) {
   // Later events can have the handles of events that have ended.
   forget_ended();
   std::unordered_map<CUevent, EventRecordNode> nodes; // by their events
   for (const EventRecordNode node : graph.event_nodes().records)
     nodes.emplace(graph.event(node), node);
   const auto in_graph = [&](const CapturedStages::Node& each) {
-    return nodes.contains(each.event.native_handle());
+    return nodes.count(each.event.native_handle()) != 0;
   };
   const auto first =
       std::stable_partition(captures_.begin(), captures_.end(), [&](const CapturedStages& each) {
@@ -90,7 +93,7 @@ std::span<CapturedStages> Captures::of_graph(const Graph& graph, const char* cal
   for (auto each = first; each != captures_.end(); ++each) {
     if (!std::all_of(each->nodes.begin(), each->nodes.end(), in_graph))
       throw NotFound(call, "nodes of a captured stage are missing from the graph: do not remove event nodes");
-    std::erase_if(each->streams, [](const auto& stream) { return stream.nodes == 0; });
+    erase_where(each->streams, [](const auto& stream) { return stream.nodes == 0; });
     for (const CapturedStages::OnStream& stream : each->streams)
       if (!stream.open.empty())
         throw IllegalState(
@@ -98,16 +101,17 @@ std::span<CapturedStages> Captures::of_graph(const Graph& graph, const char* cal
     for (CapturedStages::Node& node : each->nodes)
       node.node = nodes.at(node.event.native_handle());
   }
-  return {first, captures_.end()};
+  return {&*first, static_cast<std::size_t>(captures_.end() - first)};
 }
 
-void Captures::take(std::span<CapturedStages> captured, std::vector<CapturedStages>& taken) noexcept {
-  std::move(captured.begin(), captured.end(), std::back_inserter(taken));
-  captures_.resize(captures_.size() - captured.size());
+void Captures::take(ArrayView<CapturedStages> captured, std::vector<CapturedStages>& taken) noexcept {
+  const auto first = captures_.end() - static_cast<std::ptrdiff_t>(captured.size());
+  std::move(first, captures_.end(), std::back_inserter(taken));
+  captures_.erase(first, captures_.end());
 }
 
 void Captures::forget_ended() noexcept {
-  std::erase_if(captures_, [](const CapturedStages& each) { return each.events->ended(); });
+  erase_where(captures_, [](const CapturedStages& each) { return each.events->ended(); });
 }
 
 }} // namespace cuevent::CUEVENT_ABI

@@ -8,7 +8,7 @@
 #include "timing/boundary_ring.hpp"
 #include "timing/wait_trace.hpp"
 
-#include <span>
+#include <cuevent/array_view.hpp>
 
 namespace cuevent { inline namespace CUEVENT_ABI {
 
@@ -57,9 +57,9 @@ public:
 
   /// The captures that have gone into the graph, with all stages closed. Their nodes are known from here on.
   /// Throws NotFound, IllegalState. Driver functions: as for Graph::event_nodes and Graph::event.
-  std::span<CapturedStages> of_graph(const Graph& graph, const char* call);
+  ArrayView<CapturedStages> of_graph(const Graph& graph, const char* call);
   /// Moves the result of of_graph() to a vector with enough capacity.
-  void take(std::span<CapturedStages> captured, std::vector<CapturedStages>& taken) noexcept;
+  void take(ArrayView<CapturedStages> captured, std::vector<CapturedStages>& taken) noexcept;
 
   /// Removes the captures whose graphs are gone.
   void forget_ended() noexcept;

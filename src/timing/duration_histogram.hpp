@@ -3,11 +3,12 @@
 // only.
 #pragma once
 
+#include "core/bits.hpp"
+
 #include <cuevent/version.hpp>
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -58,7 +59,7 @@ private:
                                     ? static_cast<std::uint64_t>(std::max(nanoseconds, 0.0))
                                     : most;
     if (value < 2 * width) return value;
-    const auto shift = static_cast<unsigned>(std::bit_width(value)) - bits - 1;
+    const unsigned shift = width_of(value) - bits - 1;
     return shift * width + (value >> shift);
   }
   static double middle_of(std::size_t bucket) noexcept {

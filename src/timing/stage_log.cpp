@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "timing/stage_log.hpp"
 
+#include "core/erase_where.hpp"
+
 #include <unordered_set>
 
 namespace cuevent { inline namespace CUEVENT_ABI {
@@ -39,8 +41,8 @@ void StageLog::write(StageReport& report) const {
   std::unordered_set<std::uint64_t> numbers;
   for (const StageSpan& span : report.spans)
     numbers.insert(span.number);
-  std::erase_if(report.waits, [&](const StageWait& wait) {
-    return !numbers.contains(wait.from) || !numbers.contains(wait.to);
+  erase_where(report.waits, [&](const StageWait& wait) {
+    return numbers.count(wait.from) == 0 || numbers.count(wait.to) == 0;
   });
 }
 

@@ -6,7 +6,6 @@
 #include <cuevent/graph_exec.hpp>
 
 #include <algorithm>
-#include <span>
 #include <utility>
 
 namespace cuevent { inline namespace CUEVENT_ABI {
@@ -55,7 +54,7 @@ TimedGraph StageTimer::instantiate(Graph&& graph) {
   if (!graph)
     throw InvalidHandle(
         call, "the graph is empty, because it was moved from or released: use the object that has it now");
-  const std::span<CapturedStages> captures = timer.captures.of_graph(graph, call);
+  const ArrayView<CapturedStages> captures = timer.captures.of_graph(graph, call);
   std::vector<const CaptureEvents*> events;
   std::vector<TimedGraph::State::Taken> taken;
   for (const CapturedStages& captured : captures) {

@@ -1,0 +1,4 @@
+// SPDX-License-Identifier: MIT
+int run();
+
+int main() { return run(); }

@@ -62,16 +62,16 @@ public:
     if (state_ != nullptr) close();
   }
 
-  /// An event of the context of `stream`. Driver functions: cuStreamGetCtx, or cuCtxGetCurrent for
-  /// a default stream; cuCtxGetId; cuEventCreate if no event of that context is idle. Creating an
-  /// event can wait, as in EventPool::acquire(). Throws as EventPool::acquire(), InvalidContext for a default
+  /// An event of the context of `stream`. Driver functions: cuStreamGetCtx, unless it is a default stream;
+  /// cuCtxGetId; cuEventCreate if no event of that context is idle. Creating an event can wait, as in
+  /// EventPool::acquire(). Throws as EventPool::acquire(), InvalidContext for a default
   /// stream if no context is named or current, ContextMismatch if the named context belongs to another
   /// driver, or the stream to another context.
   [[nodiscard]] PooledEvent acquire(StreamRef stream) {
     return stream.context() == nullptr ? acquire_of(stream.native_handle()) : acquire_slow(stream);
   }
   /// An event of the current context, for work whose stream is not known yet. As acquire(stream) for a
-  /// default stream.
+  /// default stream. Driver function: cuCtxGetId, and in addition cuEventCreate if no event is idle.
   [[nodiscard]] PooledEvent acquire_current() { return acquire(CU_STREAM_LEGACY); }
   /// Non-throwing overloads. `out` is assigned on success only.
   [[nodiscard]] CUresult try_acquire_current(PooledEvent& out) noexcept {
@@ -97,6 +97,9 @@ public:
 
   /// The counters of the pool of `context`, all 0 if there is none. No driver call.
   EventPool::Counters counters(const Context& context) const noexcept;
+  /// The same for the handle of a context, all 0 also for null and for a context that has ended. Driver
+  /// function: cuCtxGetId.
+  EventPool::Counters counters(CUcontext context) const noexcept;
   /// The sums over all contexts that have a pool. The high-water marks of the contexts may be of different
   /// times. No driver call.
   EventPool::Counters counters() const noexcept;

@@ -22,8 +22,7 @@ cuevent::EventPools& pools() {
   static auto* const all = [] {
     cuevent::Driver driver;
     check(cuevent::Driver::try_load(driver), "libcuda");
-    return new cuevent::EventPools(driver, cuevent::EventFlags::none, cuevent::EventPool::default_max_idle,
-                                   cuevent::FreshLease::reads_new);
+    return new cuevent::EventPools(driver, cuevent::EventFlags::none, cuevent::FreshLease::reads_new);
   }();
   return *all;
 }

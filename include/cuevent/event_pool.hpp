@@ -151,12 +151,12 @@ public:
   /// `fresh` is reads_new: cuEventCreate. Throws InvalidContext for an empty Context, and with reads_new as
   /// the constructor of DriverEvent.
   explicit EventPool(const Context& context, EventFlags flags = EventFlags::none,
-                     std::size_t max_idle = default_max_idle, FreshLease fresh = FreshLease::refuses);
+                     FreshLease fresh = FreshLease::refuses, std::size_t max_idle = default_max_idle);
   /// The non-throwing overload. `out` is assigned on success only.
   [[nodiscard]] static CUresult try_create(EventPool& out, const Context& context,
                                            EventFlags flags = EventFlags::none,
-                                           std::size_t max_idle = default_max_idle,
-                                           FreshLease fresh = FreshLease::refuses) noexcept;
+                                           FreshLease fresh = FreshLease::refuses,
+                                           std::size_t max_idle = default_max_idle) noexcept;
 
   EventPool(EventPool&& other) noexcept : state_(other.state_) { other.state_ = nullptr; }
   EventPool& operator=(EventPool&& other) noexcept {

@@ -38,17 +38,16 @@ public:
   /// other members do nothing, and return empty values.
   EventPools() noexcept = default;
 
-  /// For contexts of `driver`. Each pool makes its events with `flags` and keeps at most `max_idle`
-  /// idle events, and `fresh` says what a lease does before its first record(): see EventPool. No driver
-  /// call.
+  /// For contexts of `driver`. Each pool makes its events with `flags`, `fresh` says what a lease does before
+  /// its first record(), and each pool keeps at most `max_idle` idle events: see EventPool. No driver call.
   explicit EventPools(const Driver& driver, EventFlags flags = EventFlags::none,
-                      std::size_t max_idle = EventPool::default_max_idle,
-                      FreshLease fresh = FreshLease::refuses);
+                      FreshLease fresh = FreshLease::refuses,
+                      std::size_t max_idle = EventPool::default_max_idle);
   /// The non-throwing overload. `out` is assigned on success only.
   [[nodiscard]] static CUresult try_create(EventPools& out, const Driver& driver,
                                            EventFlags flags = EventFlags::none,
-                                           std::size_t max_idle = EventPool::default_max_idle,
-                                           FreshLease fresh = FreshLease::refuses) noexcept;
+                                           FreshLease fresh = FreshLease::refuses,
+                                           std::size_t max_idle = EventPool::default_max_idle) noexcept;
 
   EventPools(EventPools&& other) noexcept : state_(other.state_) { other.state_ = nullptr; }
   EventPools& operator=(EventPools&& other) noexcept {

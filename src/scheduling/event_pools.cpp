@@ -64,7 +64,7 @@ Status EventPools::State::pool_of(EventPoolState*& out, CUcontext context, unsig
   if (out != nullptr) return {};
   // Made without the lock, because a driver call may not return.
   EventPoolState* pool = nullptr;
-  if (const Status status = EventPoolState::make(pool, borrowed, flags_, max_idle_, fresh_); !status)
+  if (const Status status = EventPoolState::make(pool, borrowed, flags_, fresh_, max_idle_); !status)
     return status;
   struct Close {
     void operator()(EventPoolState* pool) const noexcept { pool->close(); }
@@ -159,13 +159,13 @@ void require_driver_of(const Context& context, const Driver& driver, const char*
 
 } // namespace
 
-EventPools::EventPools(const Driver& driver, EventFlags flags, std::size_t max_idle, FreshLease fresh)
-    : state_(new State(driver, flags, max_idle, fresh)) {}
+EventPools::EventPools(const Driver& driver, EventFlags flags, FreshLease fresh, std::size_t max_idle)
+    : state_(new State(driver, flags, fresh, max_idle)) {}
 
-CUresult EventPools::try_create(EventPools& out, const Driver& driver, EventFlags flags, std::size_t max_idle,
-                                FreshLease fresh) noexcept {
+CUresult EventPools::try_create(EventPools& out, const Driver& driver, EventFlags flags, FreshLease fresh,
+                                std::size_t max_idle) noexcept {
   EventPools pools;
-  pools.state_ = new (std::nothrow) State(driver, flags, max_idle, fresh);
+  pools.state_ = new (std::nothrow) State(driver, flags, fresh, max_idle);
   if (pools.state_ == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   out = std::move(pools);
   return CUDA_SUCCESS;

@@ -16,8 +16,8 @@ namespace cuevent { inline namespace CUEVENT_ABI {
 /// is 0, and is used again for another context. The driver never reuses an id.
 class EventPools::State {
 public:
-  State(const Driver& driver, EventFlags flags, std::size_t max_idle, FreshLease fresh)
-      : driver_(driver), flags_(flags), max_idle_(max_idle), fresh_(fresh) {}
+  State(const Driver& driver, EventFlags flags, FreshLease fresh, std::size_t max_idle)
+      : driver_(driver), flags_(flags), fresh_(fresh), max_idle_(max_idle) {}
   State(const State&) = delete;
   State& operator=(const State&) = delete;
   ~State();
@@ -82,8 +82,8 @@ private:
 
   const Driver driver_;
   const EventFlags flags_;
-  const std::size_t max_idle_;
   const FreshLease fresh_;
+  const std::size_t max_idle_;
   std::atomic<Place*> first_{nullptr};
 };
 

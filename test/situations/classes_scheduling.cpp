@@ -77,7 +77,7 @@ struct OfEventPool {
   EventPool pool = with_an_idle_event();
 
   EventPool with_an_idle_event() {
-    EventPool made(w.context, EventFlags::none, many_idle);
+    EventPool made(w.context, EventFlags::none, FreshLease::refuses, many_idle);
     made.reserve(2);
     return made;
   }
@@ -101,7 +101,7 @@ struct OfEventPools {
   EventPools pools = with_idle_events();
 
   EventPools with_idle_events() {
-    EventPools made(w.context.driver(), EventFlags::none, many_idle);
+    EventPools made(w.context.driver(), EventFlags::none, FreshLease::refuses, many_idle);
     made.reserve(w.context, 2);
     return made;
   }

@@ -205,7 +205,7 @@ TEST_CASE_METHOD(PoolsFixture, "an empty EventPools refuses every call") {
   none.trim();
   PooledEvent lease;
   CHECK(none.try_acquire(lease, stream) == CUDA_ERROR_INVALID_CONTEXT);
-  CHECK(EventPools::try_create(none, driver, EventFlags::timing, 2) == CUDA_SUCCESS);
+  CHECK(EventPools::try_create(none, driver, EventFlags::timing, FreshLease::refuses, 2) == CUDA_SUCCESS);
   CHECK(none.try_acquire(lease, stream) == CUDA_SUCCESS);
   CHECK(lease.flags() == EventFlags::timing);
 }

@@ -4,7 +4,7 @@
 #pragma once
 
 #include <cuevent/driver_event.hpp>
-#include <cuevent/error_hook.hpp>
+#include <cuevent/error.hpp>
 
 #include <atomic>
 #include <chrono>

@@ -14,6 +14,7 @@ using cuevent::Context;
 using cuevent::EventFlags;
 using cuevent::EventPool;
 using cuevent::EventPools;
+using cuevent::FreshLease;
 using cuevent::PooledEvent;
 
 constexpr std::size_t max_idle = 3; // so that some events are retired
@@ -28,7 +29,8 @@ CUresult acquire_from_pool(PooledEvent& lease, const Context& context, unsigned 
   auto found = pools.find(kind);
   if (found == pools.end()) {
     EventPool pool;
-    const CUresult result = EventPool::try_create(pool, context, flags_of(flags), max_idle);
+    const CUresult result =
+        EventPool::try_create(pool, context, flags_of(flags), FreshLease::refuses, max_idle);
     if (result != CUDA_SUCCESS) return result;
     const std::lock_guard lock(queues_and_pools);
     found = pools.emplace(kind, std::move(pool)).first;

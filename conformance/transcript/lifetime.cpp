@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -168,6 +169,30 @@ void primary_reset(Lab& lab) {
   lab.is("retain_again.ctx_get_id", cu.CtxGetId(again, &id));
 }
 
+/// Whether cuCtxGetId of null is the id of the current context, also if somebody resets that context.
+void id_of_null(Lab& lab) {
+  const Api& cu = lab.cu;
+  const auto compare = [&](const std::string& name, CUcontext current) {
+    unsigned long long of_null = 0, of_handle = 0;
+    lab.is(name + ".of_null", cu.CtxGetId(nullptr, &of_null));
+    lab.is(name + ".of_handle", cu.CtxGetId(current, &of_handle));
+    lab.shows(name + ".same", of_null == of_handle);
+  };
+  CUcontext popped = nullptr, again = nullptr;
+  compare("home", lab.home);
+  cu.CtxPushCurrent(lab.second_context());
+  compare("second", lab.second_context());
+  cu.CtxPopCurrent(&popped);
+  const RetainedPrimary primary(lab);
+  cu.CtxPushCurrent(primary.context);
+  compare("primary", primary.context);
+  lab.is("reset", cu.DevicePrimaryCtxReset(lab.device));
+  compare("after_reset", primary.context);
+  lab.is("retain_again", cu.DevicePrimaryCtxRetain(&again, lab.device));
+  compare("retained_again", again);
+  cu.CtxPopCurrent(&popped);
+}
+
 // The calls read freed memory: the answer is usually CONTEXT_IS_DESTROYED, sometimes INVALID_CONTEXT.
 void event_of_reset_primary(Lab& lab) {
   const Api& cu = lab.cu;
@@ -305,6 +330,7 @@ std::vector<Scenario> lifetime_scenarios() {
           {"lifetime.destroyed_context_push", destroyed_context_push, Place::probe},
           {"lifetime.destroyed_context_streams", destroyed_context_streams, Place::alone},
           {"lifetime.event_of_reset_primary", event_of_reset_primary, Place::probe},
+          {"lifetime.id_of_null", id_of_null, Place::probe},
           {"lifetime.exec_of_reset_primary", exec_of_reset_primary, Place::probe},
           {"lifetime.primary_released", primary_released, Place::child}};
 }

@@ -24,7 +24,7 @@ class EventPools;
 
 /// An event on lease from an EventPool. The destructor returns it, on any thread. It has the members
 /// of Lease and EventRef, and converts to EventRef. Move-only; empty when default-constructed, and
-/// after a move, share() or detach().
+/// after a move, share(), detach() or release().
 ///
 ///     PooledEvent done = pool.acquire();
 ///     done.record(stream);
@@ -76,6 +76,37 @@ public:
   /// graph: graph.add_record(std::move(lease).detach()). No driver call.
   [[nodiscard]] DriverEvent detach() && noexcept;
 
+  /// Gives up the lease, and returns it as one word: null for an empty lease. This lease is empty
+  /// afterwards. The word knows its event, its pool and whether the event was recorded, so a class can keep
+  /// it as a `void*` without these headers. The event stays on lease until adopt(); without it, the event
+  /// and the memory of the pool leak. No driver call, no allocation.
+  [[nodiscard]] void* release() && noexcept {
+    void* const word = *this ? &leased_event() : nullptr;
+    forget();
+    return word;
+  }
+
+  /// Makes the lease that `word` was before release(), on any thread, even after the end of the pool. The
+  /// word must be from the same version of cuevent, and each may come back once. Returns an empty lease for
+  /// null. To end the lease, ignore the result. No driver call, no allocation.
+  static PooledEvent adopt(void* word) noexcept {
+    PooledEvent lease;
+    if (word != nullptr) lease.resume(*static_cast<LeasedEvent*>(word));
+    return lease;
+  }
+
+  /// Refers to the event of a released lease, to record it, to wait for it and so on. The lease stays in
+  /// `word`. Returns an empty reference for null. No driver call.
+  [[nodiscard]] static EventRef borrow(void* word) noexcept {
+    return word != nullptr ? EventRef(*static_cast<LeasedEvent*>(word)) : EventRef();
+  }
+
+  // What is not a word, such as a CUevent, converts to `void*` too.
+  template <class Other>
+  static PooledEvent adopt(Other* word) = delete;
+  template <class Other>
+  static EventRef borrow(Other* word) = delete;
+
   void swap(PooledEvent& other) noexcept { Lease::swap(other); }
   friend void swap(PooledEvent& a, PooledEvent& b) noexcept { a.swap(b); }
 
@@ -120,12 +151,12 @@ public:
   /// `fresh` is reads_new: cuEventCreate. Throws InvalidContext for an empty Context, and with reads_new as
   /// the constructor of DriverEvent.
   explicit EventPool(const Context& context, EventFlags flags = EventFlags::none,
-                     std::size_t max_idle = default_max_idle, FreshLease fresh = FreshLease::refuses);
+                     FreshLease fresh = FreshLease::refuses, std::size_t max_idle = default_max_idle);
   /// The non-throwing overload. `out` is assigned on success only.
   [[nodiscard]] static CUresult try_create(EventPool& out, const Context& context,
                                            EventFlags flags = EventFlags::none,
-                                           std::size_t max_idle = default_max_idle,
-                                           FreshLease fresh = FreshLease::refuses) noexcept;
+                                           FreshLease fresh = FreshLease::refuses,
+                                           std::size_t max_idle = default_max_idle) noexcept;
 
   EventPool(EventPool&& other) noexcept : state_(other.state_) { other.state_ = nullptr; }
   EventPool& operator=(EventPool&& other) noexcept {

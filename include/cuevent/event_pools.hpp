@@ -38,17 +38,16 @@ public:
   /// other members do nothing, and return empty values.
   EventPools() noexcept = default;
 
-  /// For contexts of `driver`. Each pool makes its events with `flags` and keeps at most `max_idle`
-  /// idle events, and `fresh` says what a lease does before its first record(): see EventPool. No driver
-  /// call.
+  /// For contexts of `driver`. Each pool makes its events with `flags`, `fresh` says what a lease does before
+  /// its first record(), and each pool keeps at most `max_idle` idle events: see EventPool. No driver call.
   explicit EventPools(const Driver& driver, EventFlags flags = EventFlags::none,
-                      std::size_t max_idle = EventPool::default_max_idle,
-                      FreshLease fresh = FreshLease::refuses);
+                      FreshLease fresh = FreshLease::refuses,
+                      std::size_t max_idle = EventPool::default_max_idle);
   /// The non-throwing overload. `out` is assigned on success only.
   [[nodiscard]] static CUresult try_create(EventPools& out, const Driver& driver,
                                            EventFlags flags = EventFlags::none,
-                                           std::size_t max_idle = EventPool::default_max_idle,
-                                           FreshLease fresh = FreshLease::refuses) noexcept;
+                                           FreshLease fresh = FreshLease::refuses,
+                                           std::size_t max_idle = EventPool::default_max_idle) noexcept;
 
   EventPools(EventPools&& other) noexcept : state_(other.state_) { other.state_ = nullptr; }
   EventPools& operator=(EventPools&& other) noexcept {
@@ -62,16 +61,16 @@ public:
     if (state_ != nullptr) close();
   }
 
-  /// An event of the context of `stream`. Driver functions: cuStreamGetCtx, or cuCtxGetCurrent for
-  /// a default stream; cuCtxGetId; cuEventCreate if no event of that context is idle. Creating an
-  /// event can wait, as in EventPool::acquire(). Throws as EventPool::acquire(), InvalidContext for a default
+  /// An event of the context of `stream`. Driver functions: cuStreamGetCtx, unless it is a default stream;
+  /// cuCtxGetId; cuEventCreate if no event of that context is idle. Creating an event can wait, as in
+  /// EventPool::acquire(). Throws as EventPool::acquire(), InvalidContext for a default
   /// stream if no context is named or current, ContextMismatch if the named context belongs to another
   /// driver, or the stream to another context.
   [[nodiscard]] PooledEvent acquire(StreamRef stream) {
     return stream.context() == nullptr ? acquire_of(stream.native_handle()) : acquire_slow(stream);
   }
   /// An event of the current context, for work whose stream is not known yet. As acquire(stream) for a
-  /// default stream.
+  /// default stream. Driver function: cuCtxGetId, and in addition cuEventCreate if no event is idle.
   [[nodiscard]] PooledEvent acquire_current() { return acquire(CU_STREAM_LEGACY); }
   /// Non-throwing overloads. `out` is assigned on success only.
   [[nodiscard]] CUresult try_acquire_current(PooledEvent& out) noexcept {
@@ -97,6 +96,9 @@ public:
 
   /// The counters of the pool of `context`, all 0 if there is none. No driver call.
   EventPool::Counters counters(const Context& context) const noexcept;
+  /// The same for the handle of a context, all 0 also for null and for a context that has ended. Driver
+  /// function: cuCtxGetId.
+  EventPool::Counters counters(CUcontext context) const noexcept;
   /// The sums over all contexts that have a pool. The high-water marks of the contexts may be of different
   /// times. No driver call.
   EventPool::Counters counters() const noexcept;

@@ -67,6 +67,11 @@ protected:
 
   /// Only for a lease that is not empty: the owner of its event is always a LeasedEvent.
   LeasedEvent& leased_event() const noexcept { return static_cast<LeasedEvent&>(*owner_); }
+  /// Becomes the lease that `event` is on already.
+  void resume(LeasedEvent& event) noexcept {
+    event_ = event.native_handle();
+    owner_ = &event;
+  }
   void forget() noexcept { *this = Lease(); }
   void swap(Lease& other) noexcept {
     const Lease lease(other);

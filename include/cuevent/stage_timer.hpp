@@ -17,7 +17,7 @@
 /// docs/timing.md explains stages, graphs, side streams, limits and costs.
 #pragma once
 
-#include <cuevent/error_hook.hpp>
+#include <cuevent/error.hpp>
 #include <cuevent/stage_report.hpp>
 #include <cuevent/stream_ref.hpp>
 #include <cuevent/timed_graph.hpp>

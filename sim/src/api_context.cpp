@@ -270,6 +270,7 @@ CUresult Api::cuCtxGetFlags(unsigned int* flags) {
   return CUDA_SUCCESS;
 }
 
+/// For null, the id of the current context, also after its reset. Not measured: lifetime.id_of_null
 CUresult Api::cuCtxGetId(CUcontext handle, unsigned long long* id) {
   refuse_if(id == nullptr, CUDA_ERROR_INVALID_VALUE);
   *id = (handle == nullptr ? current_context() : context(handle))->id;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <cuevent/context.hpp>
-#include <cuevent/error_hook.hpp>
+#include <cuevent/error.hpp>
 
 #include "core/push_context.hpp"
 #include "core/require_context.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <cuevent/driver_event.hpp>
-#include <cuevent/error_hook.hpp>
+#include <cuevent/error.hpp>
 
 #include "core/capture_state.hpp"
 #include "core/event_errors.hpp"

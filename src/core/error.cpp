@@ -5,7 +5,6 @@
 #include "core/fork_lock.hpp"
 #include "core/status.hpp"
 
-#include <cuevent/error_hook.hpp>
 #include <cuevent/text.hpp>
 
 #include <algorithm>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <cuevent/driver.hpp>
-#include <cuevent/error_hook.hpp>
+#include <cuevent/error.hpp>
 
 namespace cuevent { inline namespace CUEVENT_ABI {
 

@@ -4,7 +4,7 @@
 #include "core/status.hpp"
 #include "core/this_thread.hpp"
 
-#include <cuevent/error_hook.hpp>
+#include <cuevent/error.hpp>
 
 #include <memory>
 #include <new>

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cuevent/error.hpp>
-#include <cuevent/error_hook.hpp>
 
 #include <cuda.h>
 

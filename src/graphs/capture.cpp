@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <cuevent/capture.hpp>
-#include <cuevent/error_hook.hpp>
+#include <cuevent/error.hpp>
 
 #include "core/capture_state.hpp"
 #include "core/explanation.hpp"

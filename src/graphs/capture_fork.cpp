@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <cuevent/capture_fork.hpp>
-#include <cuevent/error_hook.hpp>
+#include <cuevent/error.hpp>
 
 #include "core/require_context.hpp"
 #include "graphs/capture_reading.hpp"

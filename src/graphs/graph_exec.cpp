@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include <cuevent/error_hook.hpp>
+#include <cuevent/error.hpp>
 #include <cuevent/graph.hpp>
 #include <cuevent/graph_exec.hpp>
 

@@ -6,7 +6,7 @@
 #include "core/result_of.hpp"
 #include "recording/flight_analysis.hpp"
 
-#include <cuevent/error_hook.hpp>
+#include <cuevent/error.hpp>
 #include <cuevent/graph.hpp>
 #include <cuevent/graph_exec.hpp>
 

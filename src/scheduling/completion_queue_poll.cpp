@@ -4,7 +4,7 @@
 #include "scheduling/completion_queue_state.hpp"
 #include "scheduling/poll_budget.hpp"
 
-#include <cuevent/error_hook.hpp>
+#include <cuevent/error.hpp>
 
 #include <algorithm>
 #include <pthread.h>

@@ -66,16 +66,16 @@ CUresult PooledEvent::try_ipc_handle(IpcHandle& out) noexcept {
   return result;
 }
 
-EventPool::EventPool(const Context& context, EventFlags flags, std::size_t max_idle, FreshLease fresh) {
-  const CUresult result = try_create(*this, context, flags, max_idle, fresh);
+EventPool::EventPool(const Context& context, EventFlags flags, FreshLease fresh, std::size_t max_idle) {
+  const CUresult result = try_create(*this, context, flags, fresh, max_idle);
   if (result != CUDA_SUCCESS) fail_create(result, context, flags);
 }
 
-CUresult EventPool::try_create(EventPool& out, const Context& context, EventFlags flags, std::size_t max_idle,
-                               FreshLease fresh) noexcept {
+CUresult EventPool::try_create(EventPool& out, const Context& context, EventFlags flags, FreshLease fresh,
+                               std::size_t max_idle) noexcept {
   if (!context) return CUDA_ERROR_INVALID_CONTEXT;
   EventPool pool;
-  const Status status = EventPoolState::make(pool.state_, context, flags, max_idle, fresh);
+  const Status status = EventPoolState::make(pool.state_, context, flags, fresh, max_idle);
   if (status) out = std::move(pool);
   return noted(nullptr, status);
 }

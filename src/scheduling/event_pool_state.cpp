@@ -144,8 +144,8 @@ void ThreadEventCaches::end() noexcept {
   size_ = 0;
 }
 
-Status EventPoolState::make(EventPoolState*& out, const Context& context, EventFlags flags,
-                            std::size_t max_idle, FreshLease fresh) noexcept {
+Status EventPoolState::make(EventPoolState*& out, const Context& context, EventFlags flags, FreshLease fresh,
+                            std::size_t max_idle) noexcept {
   DriverEvent never_recorded;
   if (fresh == FreshLease::reads_new)
     if (const CUresult result = DriverEvent::try_create(never_recorded, context, flags);

@@ -114,8 +114,8 @@ struct PoolCode {
 class alignas(cache_line) EventPoolState {
 public:
   /// Driver function: cuEventCreate for leases that read as new events.
-  static Status make(EventPoolState*& out, const Context& context, EventFlags flags, std::size_t max_idle,
-                     FreshLease fresh) noexcept;
+  static Status make(EventPoolState*& out, const Context& context, EventFlags flags, FreshLease fresh,
+                     std::size_t max_idle) noexcept;
 
   // The Registry sets these. An id is never reused, and no pool of another copy of cuevent has it.
   const PoolCode* code = nullptr;

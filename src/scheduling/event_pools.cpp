@@ -57,18 +57,21 @@ Status EventPools::State::pool_of(EventPoolState*& out, CUcontext context, unsig
   if (out != nullptr) return {};
   end_pools_of_lost_contexts();
   Context borrowed; // so that an owned context can end
-  const CUresult result = Context::try_borrow(borrowed, context, driver_);
-  if (result != CUDA_SUCCESS) return {result, "cuCtxGetId"};
+  const CUresult result = context != nullptr ? Context::try_borrow(borrowed, context, driver_)
+                                             : Context::try_current(borrowed, driver_);
+  if (result != CUDA_SUCCESS) return {result, context != nullptr ? "cuCtxGetId" : "cuCtxGetCurrent"};
+  out = find(borrowed.id()); // `id` found none, but what counts is the id of the events' context
+  if (out != nullptr) return {};
   // Made without the lock, because a driver call may not return.
   EventPoolState* pool = nullptr;
-  if (const Status status = EventPoolState::make(pool, borrowed, flags_, max_idle_, fresh_); !status)
+  if (const Status status = EventPoolState::make(pool, borrowed, flags_, fresh_, max_idle_); !status)
     return status;
   struct Close {
     void operator()(EventPoolState* pool) const noexcept { pool->close(); }
   };
   std::unique_ptr<EventPoolState, Close> made(pool);
   const std::lock_guard lock(changing_pools);
-  out = find(id);
+  out = find(borrowed.id());
   if (out != nullptr) return {}; // made by another thread
   Place* const place = free_place();
   if (place == nullptr) return {CUDA_ERROR_OUT_OF_MEMORY, "EventPools::acquire"};
@@ -106,6 +109,11 @@ void EventPools::State::trim() noexcept {
   end_pools_of_lost_contexts();
   for (Place* place = first_.load(std::memory_order_acquire); place != nullptr; place = place->next)
     if (const Pool pool = pool_in(*place)) pool->trim();
+}
+
+EventPool::Counters EventPools::State::counters(unsigned long long id) const noexcept {
+  EventPoolState* const pool = find(id);
+  return pool != nullptr ? pool->counters() : EventPool::Counters();
 }
 
 EventPool::Counters EventPools::State::counters() const noexcept {
@@ -151,13 +159,13 @@ void require_driver_of(const Context& context, const Driver& driver, const char*
 
 } // namespace
 
-EventPools::EventPools(const Driver& driver, EventFlags flags, std::size_t max_idle, FreshLease fresh)
-    : state_(new State(driver, flags, max_idle, fresh)) {}
+EventPools::EventPools(const Driver& driver, EventFlags flags, FreshLease fresh, std::size_t max_idle)
+    : state_(new State(driver, flags, fresh, max_idle)) {}
 
-CUresult EventPools::try_create(EventPools& out, const Driver& driver, EventFlags flags, std::size_t max_idle,
-                                FreshLease fresh) noexcept {
+CUresult EventPools::try_create(EventPools& out, const Driver& driver, EventFlags flags, FreshLease fresh,
+                                std::size_t max_idle) noexcept {
   EventPools pools;
-  pools.state_ = new (std::nothrow) State(driver, flags, max_idle, fresh);
+  pools.state_ = new (std::nothrow) State(driver, flags, fresh, max_idle);
   if (pools.state_ == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   out = std::move(pools);
   return CUDA_SUCCESS;
@@ -283,9 +291,15 @@ void EventPools::trim() noexcept {
 }
 
 EventPool::Counters EventPools::counters(const Context& context) const noexcept {
-  if (state_ == nullptr || context.driver() != state_->driver()) return {};
-  EventPoolState* const pool = context ? state_->find(context.id()) : nullptr;
-  return pool != nullptr ? pool->counters() : EventPool::Counters();
+  if (state_ == nullptr || !context || context.driver() != state_->driver()) return {};
+  return state_->counters(context.id());
+}
+
+EventPool::Counters EventPools::counters(CUcontext context) const noexcept {
+  if (state_ == nullptr || context == nullptr) return {}; // to the driver, null is the current context
+  unsigned long long id = 0;
+  const CUresult result = state_->driver().table().cuCtxGetId_v12000(context, &id);
+  return result == CUDA_SUCCESS ? state_->counters(id) : EventPool::Counters();
 }
 
 EventPool::Counters EventPools::counters() const noexcept {

@@ -16,8 +16,8 @@ namespace cuevent { inline namespace CUEVENT_ABI {
 /// is 0, and is used again for another context. The driver never reuses an id.
 class EventPools::State {
 public:
-  State(const Driver& driver, EventFlags flags, std::size_t max_idle, FreshLease fresh)
-      : driver_(driver), flags_(flags), max_idle_(max_idle), fresh_(fresh) {}
+  State(const Driver& driver, EventFlags flags, FreshLease fresh, std::size_t max_idle)
+      : driver_(driver), flags_(flags), fresh_(fresh), max_idle_(max_idle) {}
   State(const State&) = delete;
   State& operator=(const State&) = delete;
   ~State();
@@ -28,18 +28,16 @@ public:
 
   /// The context of a stream. It has an id that a Context of the same context also has.
   struct Found {
-    CUcontext handle = nullptr;
+    CUcontext handle = nullptr; // null for the current context
     unsigned long long id = 0;
   };
   Status find_context(CUstream stream, Found& found) const noexcept {
-    Status status{CUDA_SUCCESS, is_default_stream(stream) ? "cuCtxGetCurrent" : "cuStreamGetCtx"};
-    status.result = is_default_stream(stream) ? driver_.table().cuCtxGetCurrent_v4000(&found.handle)
-                                              : driver_.table().cuStreamGetCtx_v9020(stream, &found.handle);
-    if (!status) [[unlikely]]
-      return status;
-    if (found.handle == nullptr) [[unlikely]] // no context is current
-      return {CUDA_ERROR_INVALID_CONTEXT, status.call};
-    return {driver_.table().cuCtxGetId_v12000(found.handle, &found.id), "cuCtxGetId"};
+    const DriverTable& driver = driver_.table();
+    if (!is_default_stream(stream))
+      if (const CUresult result = driver.cuStreamGetCtx_v9020(stream, &found.handle); result != CUDA_SUCCESS)
+          [[unlikely]]
+        return {result, "cuStreamGetCtx"};
+    return {driver.cuCtxGetId_v12000(found.handle, &found.id), "cuCtxGetId"};
   }
 
   /// Null if the context has no pool.
@@ -49,7 +47,7 @@ public:
         return place->pool.load(std::memory_order_relaxed);
     return nullptr;
   }
-  /// Finds the pool of a context, or makes one.
+  /// Finds the pool of a context, or makes one. A null `context` is the current one.
   Status pool_of(EventPoolState*& out, CUcontext context, unsigned long long id) noexcept;
   /// An event of a context, which may need a pool first.
   [[gnu::noinline]] Status lease(LeasedEvent*& out, Found found) noexcept;
@@ -59,6 +57,7 @@ public:
   Status pool_for(EventPoolState*& out, StreamRef stream, const char* call) noexcept;
 
   void trim() noexcept;
+  EventPool::Counters counters(unsigned long long id) const noexcept;
   EventPool::Counters counters() const noexcept;
   std::size_t size() const noexcept;
 
@@ -83,8 +82,8 @@ private:
 
   const Driver driver_;
   const EventFlags flags_;
-  const std::size_t max_idle_;
   const FreshLease fresh_;
+  const std::size_t max_idle_;
   std::atomic<Place*> first_{nullptr};
 };
 

@@ -54,6 +54,9 @@ void right(All& all) {
   const PooledEvent lease = all.pool.acquire(), other = all.pools.acquire(all.stream);
   const DriverEvent detached = all.pool.acquire().detach();
   const SharedEvent shared = all.pools.acquire_current().share();
+  void* const word = all.pool.acquire().release();
+  PooledEvent::borrow(word).record(all.stream);
+  PooledEvent::adopt(word);
   const CUevent handle = all.event.release();
   const CUgraph graph = all.graph.release();
   const CUgraphExec exec = all.exec.release();
@@ -107,6 +110,12 @@ void call_nothing_when_complete(All& all) {
 void call_with_arguments_at_the_end(All& all) {
   all.graph.when_destroyed([](CUresult) {}); // called without arguments
 }
+void adopt_a_handle(All& all) {
+  const PooledEvent lease = PooledEvent::adopt(all.event.release()); // deleted
+}
+void borrow_a_handle(All& all) {
+  PooledEvent::borrow(all.event.native_handle()).record(all.stream); // deleted
+}
 void forget_results(All& all) {
   all.queue.arm();                                                           // nodiscard
   all.queue.native_handle();                                                 // nodiscard
@@ -116,6 +125,8 @@ void forget_results(All& all) {
   all.pools.acquire_current();                                               // nodiscard
   all.pool.acquire().detach();                                               // nodiscard
   all.pool.acquire().share();                                                // nodiscard
+  all.pool.acquire().release();                                              // nodiscard
+  PooledEvent::borrow(nullptr);                                              // nodiscard
   all.pool.acquire().ipc_handle();                                           // nodiscard
   all.event.ipc_handle();                                                    // nodiscard
   all.event.release();                                                       // nodiscard

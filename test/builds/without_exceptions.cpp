@@ -177,6 +177,10 @@ void references(const Context& context, CUstream stream, CUstream other) {
   EXPECT(CUDA_SUCCESS, pools.try_acquire(lease, stream));
   EXPECT(CUDA_SUCCESS, pools.try_acquire(end, {context, stream}));
   EXPECT(CUDA_SUCCESS, pools.try_acquire_current(end));
+  void* const word = static_cast<PooledEvent&&>(end).release();
+  EXPECT(CUDA_SUCCESS, PooledEvent::borrow(word).try_record(CU_STREAM_LEGACY));
+  end = PooledEvent::adopt(word);
+  EXPECT_TRUE(end.recorded() && pools.counters(context.native_handle()).created == 3);
   EXPECT(CUDA_SUCCESS, pools.try_wait_stream(other, stream));
   EXPECT(CUDA_SUCCESS, pools.try_wait_stream({context, other}, {context, stream}));
   const SharedEvent shared = std::move(lease).share();

@@ -47,6 +47,8 @@ TEST_CASE_METHOD(Fixture, "pools lease events of the stream's context, whichever
   CHECK(all.idle == first.idle + its.idle);
   CHECK(all.high_water == first.high_water + its.high_water);
   CHECK(all.created == 4);
+  CHECK(pools.counters(context.native_handle()).created == first.created);
+  CHECK(pools.counters(second.native_handle()).created == its.created);
   CHECK(EventPools().counters().created == 0);
 }
 

@@ -19,14 +19,12 @@ using namespace test;
 
 namespace {
 
-constexpr std::size_t most = EventPool::default_max_idle;
-
 struct FreshFixture : Fixture {
   const Stream stream{context}, other{context};
 
   /// A pool whose only event was recorded behind a closed gate by its last user.
   EventPool with_pending_event(FreshLease fresh, EventFlags flags = EventFlags::none) const {
-    EventPool pool(context, flags, most, fresh);
+    EventPool pool(context, flags, fresh);
     pool.acquire().record(stream);
     return pool;
   }
@@ -125,7 +123,7 @@ TEST_CASE_METHOD(FreshFixture, "mark_recorded shows the event as it is, in both 
 }
 
 TEST_CASE_METHOD(FreshFixture, "the leases of several contexts read as new events too") {
-  EventPools pools(driver, EventFlags::none, most, FreshLease::reads_new);
+  EventPools pools(driver, EventFlags::none, FreshLease::reads_new);
   const Context second = Context::create(0, driver); // before the gate, which opens before a context ends
   const ContextGuard current(context);
   Gate gate(stream);
@@ -145,7 +143,7 @@ TEST_CASE_METHOD(FreshFixture, "the leases of several contexts read as new event
 
 TEST_CASE_METHOD(FreshFixture, "in a capture, a fresh lease does what a new event does") {
   for (const bool of_event : {true, false}) {
-    EventPool pool(context, EventFlags::none, most, FreshLease::reads_new);
+    EventPool pool(context, EventFlags::none, FreshLease::reads_new);
     const DriverEvent event(context);
     const PooledEvent lease = pool.acquire();
     const EventRef fresh = of_event ? EventRef(event) : EventRef(lease);
@@ -178,7 +176,7 @@ TEST_CASE_METHOD(FreshFixture, "a detached event marks what its last user record
 }
 
 TEST_CASE_METHOD(FreshFixture, "an exported lease that has recorded nothing reads new for its own process") {
-  EventPool pool(context, EventFlags::interprocess, most, FreshLease::reads_new);
+  EventPool pool(context, EventFlags::interprocess, FreshLease::reads_new);
   PooledEvent lease = pool.acquire();
   IpcHandle handle;
   if (lease.try_ipc_handle(handle) != CUDA_SUCCESS) SKIP("this system cannot export events");
@@ -192,7 +190,7 @@ TEST_CASE_METHOD(FreshFixture, "an exported lease that has recorded nothing read
 TEST_CASE_METHOD(FreshFixture, "a fresh lease reads as a new event after the end of its pool") {
   SharedEvent lease;
   {
-    EventPool pool(context, EventFlags::none, most, FreshLease::reads_new);
+    EventPool pool(context, EventFlags::none, FreshLease::reads_new);
     lease = pool.acquire().share();
   }
   check_reads_new(lease);
@@ -203,7 +201,7 @@ TEST_CASE_METHOD(FreshFixture, "a fresh lease reads as a new event after the end
 TEST_CASE_METHOD(FreshFixture, "a pool without leases destroys the event that is never recorded") {
   const int before = live_handles().events;
   {
-    EventPool pool(context, EventFlags::none, most, FreshLease::reads_new);
+    EventPool pool(context, EventFlags::none, FreshLease::reads_new);
     { const PooledEvent lease = pool.acquire(); }
     CHECK(live_handles().events == before + 2);
     CHECK(pool.counters().created == 1);

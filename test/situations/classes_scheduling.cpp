@@ -47,7 +47,12 @@ struct OfPooledEvent {
     return made;
   }
   PooledEvent& object() { return lease; }
-  std::vector<Operation> operations() { return uses_of(w, lease); }
+  std::vector<Operation> operations() {
+    std::vector<Operation> all = uses_of(w, lease);
+    all.push_back(Operation("release, adopt", Does::nothing, {},
+                            [this] { lease = PooledEvent::adopt(std::move(lease).release()); }));
+    return all;
+  }
 };
 
 struct OfSharedEvent {
@@ -72,7 +77,7 @@ struct OfEventPool {
   EventPool pool = with_an_idle_event();
 
   EventPool with_an_idle_event() {
-    EventPool made(w.context, EventFlags::none, many_idle);
+    EventPool made(w.context, EventFlags::none, FreshLease::refuses, many_idle);
     made.reserve(2);
     return made;
   }
@@ -96,7 +101,7 @@ struct OfEventPools {
   EventPools pools = with_idle_events();
 
   EventPools with_idle_events() {
-    EventPools made(w.context.driver(), EventFlags::none, many_idle);
+    EventPools made(w.context.driver(), EventFlags::none, FreshLease::refuses, many_idle);
     made.reserve(w.context, 2);
     return made;
   }
@@ -111,6 +116,7 @@ struct OfEventPools {
             .named()
             .but(In::empty, CUDA_ERROR_INVALID_CONTEXT)
             .works(In::captured, In::other_device),
+        Operation("counters", Does::nothing, {}, [this] { pools.counters(w.context.native_handle()); }),
         Operation("trim", Does::nothing, {}, [this] { pools.trim(); })
             .not_called(In::full_queue, "it can wait, as ~DriverEvent"),
         BOTH(Does::makes, pools, reserve, w.context, pools.counters(w.context).idle + 1)

@@ -7,7 +7,7 @@
 #include "layer.hpp"
 
 #include <cuevent/capture.hpp>
-#include <cuevent/error_hook.hpp>
+#include <cuevent/error.hpp>
 #include <cuevent/text.hpp>
 
 #include <array>

@@ -3,7 +3,7 @@
 
 #include "destroyed.hpp"
 
-#include <cuevent/error_hook.hpp>
+#include <cuevent/error.hpp>
 #include <cuevent/retired_events.hpp>
 
 #include <catch2/catch_test_macros.hpp>

@@ -4,7 +4,7 @@
 
 #include "recording_driver.hpp"
 
-#include <cuevent/error_hook.hpp>
+#include <cuevent/error.hpp>
 #include <cuevent/retired_events.hpp>
 
 #include <catch2/catch_test_macros.hpp>

@@ -3,7 +3,7 @@
 // lost context or a fault.
 #include "scenario.hpp"
 
-#include <cuevent/error_hook.hpp>
+#include <cuevent/error.hpp>
 
 #include <string_view>
 

@@ -6,6 +6,8 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
+#include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <random>
 #include <string>
@@ -137,6 +139,25 @@ TEST_CASE_METHOD(TwoProcesses,
   victim.kill();
   CHECK(survivor.wait() == "exited with 0");
   CHECK(semaphore.status() == TimelineStatus::abandoned);
+}
+
+TEST_CASE_METHOD(TwoProcesses, "a death ends a wait on the host and on the device within 150 ms") {
+  Clock::duration fastest = 20s; // of a few deaths, because other programs may hold one up
+  for (int i = 0; i < 5; ++i) {
+    TimelineSemaphore shared(gpu.context);
+    SecondProcess victim(programs().participant, "sleep", {shared.export_handle()});
+    const gpu::Stream stream = gpu.stream();
+    shared.abandon_on_death();
+    shared.wait(stream, 1'000'000'000, WaitOrder::before_signal);
+    REQUIRE(shared.wait_for(1, 20s));
+    victim.send_kill();
+    const auto killed = Clock::now();
+    REQUIRE(shared.try_wait_for(1'000'000'000, 20s) == CUDA_ERROR_ILLEGAL_STATE);
+    synchronize(stream);
+    fastest = std::min(fastest, Clock::now() - killed);
+  }
+  CHECK(fastest <= 150ms);
+  WARN("the fastest of 5 deaths: " << milliseconds(fastest) << " ms");
 }
 
 TEST_CASE_METHOD(TwoProcesses, "the process that made a semaphore may die, and the semaphore lives on") {

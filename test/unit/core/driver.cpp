@@ -2,7 +2,7 @@
 #include <cuevent/driver.hpp>
 
 #include <cuevent/driver_event.hpp>
-#include <cuevent/error_hook.hpp>
+#include <cuevent/error.hpp>
 
 #include "core/fork_lock.hpp"
 #include "emulator.hpp"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 #include <cuevent/error.hpp>
-#include <cuevent/error_hook.hpp>
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>

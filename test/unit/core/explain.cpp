@@ -66,7 +66,7 @@ TEST_CASE("a call without a name is explained too") {
 }
 
 TEST_CASE_METHOD(ExplainFixture, "events and leases are explained as they throw") {
-  EventPool strict(context), lenient(context, EventFlags::none, 8, FreshLease::reads_new);
+  EventPool strict(context), lenient(context, EventFlags::none, FreshLease::reads_new, 8);
   const PooledEvent fresh = strict.acquire(), reads_new = lenient.acquire(), recorded = strict.acquire();
   recorded.mark_recorded();
   const EventRef foreign_event(event_handle(7), driver);
@@ -94,7 +94,7 @@ TEST_CASE_METHOD(ExplainFixture, "events and leases are explained as they throw"
 }
 
 TEST_CASE_METHOD(ExplainFixture, "leases that have recorded nothing are explained as they throw") {
-  EventPool strict(context), lenient(context, EventFlags::none, 8, FreshLease::reads_new);
+  EventPool strict(context), lenient(context, EventFlags::none, FreshLease::reads_new, 8);
   for (EventPool* pool : {&strict, &lenient})
     for (CUstream handle : {stream, CUstream(nullptr)})
       for (const StreamRef given : {StreamRef(handle), StreamRef(context, handle), StreamRef(other, handle),
@@ -113,8 +113,9 @@ TEST_CASE_METHOD(ExplainFixture, "pools are explained as they throw") {
   for (const Context* each : {&context, &none})
     for (const EventFlags flags : {EventFlags::none, wrong})
       for (const FreshLease fresh : {FreshLease::refuses, FreshLease::reads_new})
-        EXPLAINS_CREATED(explain_create_pool(result, *each, flags), EventPool, out, *each, flags, 8, fresh);
-  EventPool idle(context, EventFlags::none, 0), interprocess(context, EventFlags::interprocess);
+        EXPLAINS_CREATED(explain_create_pool(result, *each, flags), EventPool, out, *each, flags, fresh, 8);
+  EventPool idle(context, EventFlags::none, FreshLease::refuses, 0),
+      interprocess(context, EventFlags::interprocess);
   for (EventPool* pool : {&idle, &interprocess, &moved}) {
     PooledEvent lease;
     EXPLAINS_GIVEN(explain_acquire(result, *pool), *pool, acquire, lease);
@@ -132,8 +133,8 @@ TEST_CASE_METHOD(ExplainFixture, "pools are explained as they throw") {
 }
 
 TEST_CASE_METHOD(ExplainFixture, "the pools of several contexts are explained as they throw") {
-  EventPools pools(driver, EventFlags::none, 0), moved,
-      lenient(driver, EventFlags::none, 0, FreshLease::reads_new);
+  EventPools pools(driver, EventFlags::none, FreshLease::refuses, 0), moved,
+      lenient(driver, EventFlags::none, FreshLease::reads_new, 0);
   const ContextGuard current(context);
   for (EventPools* each : {&pools, &moved, &lenient}) {
     const auto compare = [&](StreamRef later, StreamRef earlier) {

@@ -54,7 +54,7 @@ TEST_CASE_METHOD(RefusalFixture, "a refused call of a pool allocates nothing") {
   PooledEvent lease;
   refused([&] { return EventPool::try_create(out, none); });
   recording.fail_always("cuEventCreate", CUDA_ERROR_INVALID_VALUE);
-  refused([&] { return EventPool::try_create(out, context, wrong, 8, FreshLease::reads_new); });
+  refused([&] { return EventPool::try_create(out, context, wrong, FreshLease::reads_new, 8); });
   refused([&] { return unusable.try_acquire(lease); });
   refused([&] { return pool.try_reserve(1); });
   recording.fail_nothing();

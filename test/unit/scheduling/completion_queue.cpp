@@ -3,7 +3,7 @@
 #include "overloads.hpp"
 #include "queue_fixture.hpp"
 
-#include <cuevent/error_hook.hpp>
+#include <cuevent/error.hpp>
 
 #include <catch2/generators/catch_generators.hpp>
 

@@ -62,7 +62,7 @@ TEST_CASE_METHOD(RecordingFixture,
 }
 
 TEST_CASE_METHOD(RecordingFixture, "events are created with the flags of their pool") {
-  EventPool pool(context, EventFlags::timing, 3);
+  EventPool pool(context, EventFlags::timing, FreshLease::refuses, 3);
   CHECK(pool.context() == context);
   CHECK(pool.flags() == EventFlags::timing);
   CHECK(pool.max_idle() == 3);
@@ -92,7 +92,7 @@ TEST_CASE_METHOD(RecordingFixture, "counters tell how many events were created, 
 TEST_CASE_METHOD(RecordingFixture, "at most max_idle events are idle, and the others are retired") {
   for (const std::size_t most : {0U, 1U, 5U, 64U, 100U}) {
     CAPTURE(most);
-    EventPool pool(context, EventFlags::none, most);
+    EventPool pool(context, EventFlags::none, FreshLease::refuses, most);
     auto leases = acquire(pool, 200);
     recording.calls();
     leases.clear();
@@ -107,7 +107,7 @@ TEST_CASE_METHOD(RecordingFixture, "at most max_idle events are idle, and the ot
 }
 
 TEST_CASE_METHOD(RecordingFixture, "max_idle holds for all threads together") {
-  EventPool pool(context, EventFlags::none, 100);
+  EventPool pool(context, EventFlags::none, FreshLease::refuses, 100);
   auto leases = acquire(pool, 400);
   Worker workers[4];
   for (std::size_t w = 0; w < 4; ++w)
@@ -289,7 +289,7 @@ TEST_CASE_METHOD(RecordingFixture, "wait_stream can name the contexts of default
 
 TEST_CASE_METHOD(RecordingFixture, "threads acquire, hand over and return leases concurrently", "[threads]") {
   constexpr std::size_t threads = 8, rounds = 300;
-  EventPool pool(context, EventFlags::none, 500);
+  EventPool pool(context, EventFlags::none, FreshLease::refuses, 500);
   {
     PooledEvent handed_on[threads];
     std::barrier together(threads);

@@ -57,6 +57,45 @@ TEST_CASE_METHOD(PoolsFixture, "after the first use, acquiring asks for the cont
   CHECK(recording.calls() == Names{"cuStreamGetCtx", "cuCtxGetId", "cuStreamGetCtx", "cuCtxGetId"});
 }
 
+TEST_CASE_METHOD(PoolsFixture,
+                 "an event of the current context takes one driver call, once the context is known") {
+  for (const Context* each : {&context, &other}) {
+    const ContextGuard current(*each);
+    { const PooledEvent first = pools.acquire_current(); }
+    recording.calls();
+    for (int i = 0; i < 2; ++i) {
+      PooledEvent lease = pools.acquire_current();
+      CHECK(lease.context() == *each);
+      CHECK(recording.calls() == Names{"cuCtxGetId"});
+      lease = PooledEvent();
+      CHECK(pools.try_acquire_current(lease) == CUDA_SUCCESS);
+      CHECK(lease.context() == *each);
+      CHECK(recording.calls() == Names{"cuCtxGetId"});
+    }
+  }
+  CHECK(pools.size() == 2);
+  refusal<InvalidContext>([&] { static_cast<void>(pools.acquire_current()); });
+  recording.calls();
+}
+
+TEST_CASE_METHOD(PoolsFixture, "the counters of a context can be read by its handle") {
+  const PooledEvent first = pools.acquire(stream), second = pools.acquire(stream);
+  CHECK(pools.counters(context_handle(1)).created == 2);
+  CHECK(pools.counters(context_handle(2)).created == 0);
+  const ContextGuard current(context);
+  recording.calls();
+  CHECK(pools.counters(CUcontext(nullptr)).created == 0); // null is not the current context here
+  CHECK(EventPools().counters(context_handle(1)).created == 0);
+  CHECK(recording.calls().empty());
+  CHECK(pools.counters(context_handle(1)).created == 2);
+  CHECK(recording.calls() == Names{"cuCtxGetId"});
+  recording.fail_next("cuCtxGetId", CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  CHECK(pools.counters(context_handle(1)).created == 0);
+  recording.reset_contexts(); // the same handle, another context
+  CHECK(pools.counters(context_handle(1)).created == 0);
+  events_before += 2; // the stub still counts the events that went with their context
+}
+
 TEST_CASE_METHOD(PoolsFixture, "a default stream means the current context or the named one") {
   refusal<InvalidContext>([&] { static_cast<void>(pools.acquire(nullptr)); });
   {
@@ -166,7 +205,7 @@ TEST_CASE_METHOD(PoolsFixture, "an empty EventPools refuses every call") {
   none.trim();
   PooledEvent lease;
   CHECK(none.try_acquire(lease, stream) == CUDA_ERROR_INVALID_CONTEXT);
-  CHECK(EventPools::try_create(none, driver, EventFlags::timing, 2) == CUDA_SUCCESS);
+  CHECK(EventPools::try_create(none, driver, EventFlags::timing, FreshLease::refuses, 2) == CUDA_SUCCESS);
   CHECK(none.try_acquire(lease, stream) == CUDA_SUCCESS);
   CHECK(lease.flags() == EventFlags::timing);
 }

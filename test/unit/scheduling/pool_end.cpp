@@ -170,7 +170,7 @@ TEST_CASE_METHOD(RecordingFixture, "a pool can end while threads return its leas
   std::barrier together(threads);
   on_threads(threads, [&](std::size_t t) {
     for (std::size_t round = 0; round < rounds; ++round) {
-      if (t == 0) pool.emplace(context, EventFlags::none, round % 50);
+      if (t == 0) pool.emplace(context, EventFlags::none, FreshLease::refuses, round % 50);
       together.arrive_and_wait();
       std::vector<PooledEvent> leases;
       for (std::size_t i = 0; i < 1 + round % 70; ++i)

@@ -12,7 +12,7 @@ using namespace cuevent;
 using namespace test;
 
 TEST_CASE_METHOD(RecordingFixture, "reserve creates the missing events") {
-  EventPool pool(context, EventFlags::none, 200);
+  EventPool pool(context, EventFlags::none, FreshLease::refuses, 200);
   { const auto leases = acquire(pool, 3); }
   pool.reserve(10);
   CHECK(pool.counters().created == 10);
@@ -94,7 +94,7 @@ TEST_CASE_METHOD(RecordingFixture, "a reservation does not count events on lease
 }
 
 TEST_CASE_METHOD(RecordingFixture, "cache room of threads does not reduce a reservation", "[threads]") {
-  EventPool pool(context, EventFlags::none, 64);
+  EventPool pool(context, EventFlags::none, FreshLease::refuses, 64);
   Worker workers[2];
   pool.reserve(64);
   auto leases = acquire(pool, 64);
@@ -112,7 +112,7 @@ TEST_CASE_METHOD(RecordingFixture, "cache room of threads does not reduce a rese
 
 TEST_CASE_METHOD(RecordingFixture,
                  "without a largest number of idle events, reserve refuses absurd numbers") {
-  EventPool pool(context, EventFlags::none, SIZE_MAX);
+  EventPool pool(context, EventFlags::none, FreshLease::refuses, SIZE_MAX);
   { const PooledEvent lease = pool.acquire(); }
   CHECK(pool.counters().idle == 1);
   CHECK_THAT(refusal<InvalidValue>([&] { pool.reserve(SIZE_MAX); }),
@@ -122,7 +122,7 @@ TEST_CASE_METHOD(RecordingFixture,
 }
 
 TEST_CASE_METHOD(RecordingFixture, "reserve counts cached events and never creates more than max_idle") {
-  EventPool pool(context, EventFlags::none, 64);
+  EventPool pool(context, EventFlags::none, FreshLease::refuses, 64);
   Worker worker;
   worker.run([&] { const auto leases = acquire(pool, 64); });
   CHECK(pool.counters().idle == 64);
@@ -135,7 +135,7 @@ TEST_CASE_METHOD(RecordingFixture, "reserve counts cached events and never creat
 
 TEST_CASE_METHOD(RecordingFixture, "reserve keeps to max_idle while threads return events", "[threads]") {
   constexpr std::size_t most = 64;
-  EventPool pool(context, EventFlags::none, most);
+  EventPool pool(context, EventFlags::none, FreshLease::refuses, most);
   std::atomic<bool> stop = false;
   on_threads(4, [&](std::size_t t) {
     while (t != 0 && !stop)

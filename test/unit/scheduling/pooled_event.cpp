@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: MIT
+#include "allocations.hpp"
 #include "overloads.hpp"
 #include "pool_fixture.hpp"
 
 #include <cuevent/graph.hpp>
 #include <cuevent/ipc.hpp>
 
+#include <cstddef>
+#include <thread>
 #include <type_traits>
+#include <utility>
 
 using namespace cuevent;
 using namespace test;
@@ -69,6 +73,53 @@ TEST_CASE_METHOD(RecordingFixture, "an event that was detached or exported does 
     CHECK_THROWS_AS(lease.ipc_handle(), InvalidHandle);
   }
   CHECK(pool.counters().idle == 1);
+}
+
+TEST_CASE_METHOD(RecordingFixture,
+                 "a lease leaves as a word and comes back, without a driver call or memory") {
+  EventPool pool(context);
+  pool.reserve(1);
+  CHECK(PooledEvent().release() == nullptr);
+  CHECK_FALSE(PooledEvent::adopt(nullptr));
+  CHECK_FALSE(PooledEvent::borrow(nullptr));
+  {
+    PooledEvent lease = pool.acquire();
+    CUevent const handle = lease.native_handle();
+    recording.calls();
+    const std::size_t allocations = allocations_of_this_thread();
+    void* word = std::move(lease).release();
+    CHECK_FALSE(lease);
+    CHECK(PooledEvent::borrow(word).native_handle() == handle);
+    CHECK(PooledEvent::borrow(word).context() == context);
+    PooledEvent back = PooledEvent::adopt(word);
+    CHECK(back.native_handle() == handle);
+    CHECK_FALSE(back.recorded());
+    word = std::move(back).release();
+    CHECK(allocations_of_this_thread() == allocations);
+    CHECK(recording.calls().empty());
+    refusal<NeverRecorded>([&] { PooledEvent::borrow(word).synchronize(); });
+    refusal<NotSupported>([&] { PooledEvent::borrow(word).record(stream, RecordFlags::external); });
+    PooledEvent::borrow(word).record(stream); // the lease sees it
+    PooledEvent::borrow(word).synchronize();
+    CHECK(pool.counters().idle == 0);
+    CHECK(PooledEvent::adopt(word).recorded());
+  }
+  CHECK(pool.counters().idle == 1);
+  CHECK_FALSE(pool.acquire().recorded());
+}
+
+TEST_CASE_METHOD(RecordingFixture, "a word comes back on another thread, and after the end of its pool") {
+  void* word = nullptr;
+  {
+    EventPool pool(context, EventFlags::interprocess);
+    std::thread([&] { word = pool.acquire().release(); }).join();
+    PooledEvent exported = PooledEvent::adopt(word);
+    static_cast<void>(exported.ipc_handle());
+    word = std::move(exported).release(); // the mark stays with the event
+  }
+  CHECK(RecordingDriver::live_events() == events_before + 1);
+  { const PooledEvent last = PooledEvent::adopt(word); }
+  CHECK(destroy_retired() == 1);
 }
 
 TEST_CASE_METHOD(RecordingFixture, "an event can be detached from the pool for a graph") {

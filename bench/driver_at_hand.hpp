@@ -7,8 +7,8 @@
 
 #include <cstdio>
 
-/// This machine's driver. If there is none, the simulated driver, whose times have no meaning. `mode` is that of
-/// the simulated driver, and counts in the first call.
+/// This machine's driver. If there is none, the simulated driver, whose times have no meaning. The first call
+/// chooses the mode of the simulated driver.
 inline const cuevent::Driver& driver_at_hand(cuevent::sim::Mode mode = cuevent::sim::Mode::running) {
   static const cuevent::Driver driver = [mode] {
     try {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// What measure() is worth, as tables for a page: ways to cheat, honest work, kernels of known length, the same
-// measurement again and again, and what each costs. `measure cheats honest` runs two of the parts. Exits with
-// 1 if a cheat is not caught, honest work is refused, or a bound is exceeded. Without a real driver, this
-// runs on the simulated one, whose virtual clock only shows that it works.
+// What measure() is worth, as tables for a page: ways to cheat, honest work, kernels of known length, the
+// same measurement again and again, and what each costs. `measure cheats honest` runs two of the parts.
+// Exits with 1 if a cheat is not caught, honest work is refused, or a bound is exceeded. Without a real
+// driver, this runs on the simulated one, whose virtual clock only shows that it works.
 #include "../driver_at_hand.hpp"
 #include "testbed.hpp"
 

@@ -18,6 +18,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -130,8 +131,7 @@ public:
   /// `work` must outlive this.
   template <class Work>
   explicit MeasuredWork(Work& work) noexcept
-      : object_(reinterpret_cast<void*>(&const_cast<std::remove_const_t<Work>&>(work))),
-        submit_(is_null_callback(work) ? nullptr : call<Work>) {
+      : object_(address_of(work)), submit_(is_null_callback(work) ? nullptr : call<Work>) {
     static_assert(can_call<Work>, "the work is called as work(stream) or work(), and a const one as such");
   }
 
@@ -140,6 +140,13 @@ public:
   CUresult submit(CUstream stream) const { return submit_(object_, stream); }
 
 private:
+  template <class Work>
+  static void* address_of(Work& work) noexcept {
+    if constexpr (std::is_function_v<Work>)
+      return reinterpret_cast<void*>(&work);
+    else
+      return const_cast<void*>(static_cast<const volatile void*>(std::addressof(work)));
+  }
   template <class Work>
   static CUresult call(void* object, CUstream stream) {
     Work& work = *reinterpret_cast<Work*>(object);

@@ -221,6 +221,19 @@ TEST_CASE_METHOD(MeasureFixture, "an exception of the work lets the context go")
   CHECK(test::context_stack().empty());
 }
 
+TEST_CASE_METHOD(MeasureFixture, "a function is measured, and so is a constant object") {
+  static int calls;
+  calls = 0;
+  struct Function {
+    static void submit(CUstream) { ++calls; }
+  };
+  const Measurement found = measure(context, stream, Function::submit, few());
+  CHECK(found.samples.size() == 3);
+  CHECK(calls == static_cast<int>(found.samples.size() + found.warm_up));
+  const auto constant = [&](CUstream on) { long_work(on); };
+  CHECK(measure(context, stream, constant, few()).samples.size() == 3);
+}
+
 TEST_CASE_METHOD(MeasureFixture, "a graph is measured by its launches") {
   StreamCapture capture(context, stream);
   long_work(stream);

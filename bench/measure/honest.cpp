@@ -171,7 +171,7 @@ void measure_graphs(Honest& honest, const Testbed& testbed) {
 
 void measure_branches(Honest& honest, const Testbed& testbed) {
   const Spin& spin = testbed.spin();
-  for (const std::size_t count : {2, 4, 8}) {
+  for (const std::size_t count : {std::size_t{2}, std::size_t{4}, std::size_t{8}}) {
     Branches branches(testbed, count);
     honest.run(std::to_string(count) + " streams, joined",
                [&](CUstream on) { branches.run(on, [&](CUstream branch) { spin.launch(50us, branch); }); });

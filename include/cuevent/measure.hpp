@@ -18,6 +18,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -32,7 +33,8 @@ struct MeasureOptions {
   std::size_t least_samples = 20;    ///< at least 3
   std::size_t most_samples = 10'000; ///< at most 2^20
   /// When to stop if the samples do not become precise enough, as time of the host with the warm-up. At least
-  /// 3 samples are taken in any case.
+  /// 3 samples are taken in any case. If 6 or more are precise enough by then, that is precise, also with
+  /// less than `least_samples`.
   TimeLimit time_limit = std::chrono::seconds(5);
   /// For how long the submission of one sample may hold the context. If it takes longer, the work probably
   /// waits for the device, or fills a launch queue: the context is let go, and all other samples are taken
@@ -129,8 +131,7 @@ public:
   /// `work` must outlive this.
   template <class Work>
   explicit MeasuredWork(Work& work) noexcept
-      : object_(reinterpret_cast<void*>(&const_cast<std::remove_const_t<Work>&>(work))),
-        submit_(is_null_callback(work) ? nullptr : call<Work>) {
+      : object_(address_of(work)), submit_(is_null_callback(work) ? nullptr : call<Work>) {
     static_assert(can_call<Work>, "the work is called as work(stream) or work(), and a const one as such");
   }
 
@@ -139,6 +140,13 @@ public:
   CUresult submit(CUstream stream) const { return submit_(object_, stream); }
 
 private:
+  template <class Work>
+  static void* address_of(Work& work) noexcept {
+    if constexpr (std::is_function_v<Work>)
+      return reinterpret_cast<void*>(&work);
+    else
+      return const_cast<void*>(static_cast<const volatile void*>(std::addressof(work)));
+  }
   template <class Work>
   static CUresult call(void* object, CUstream stream) {
     Work& work = *reinterpret_cast<Work*>(object);
@@ -182,7 +190,8 @@ Comparison compare_works(const Context& context, StreamRef stream, MeasuredWork 
 /// Measures how long `work` takes on the device. `work` is a GraphExec, or a callable object that submits to
 /// the stream: `work(stream)` or `work()`. It may return a CUresult; another result is ignored. It is called
 /// once for each sample, some dozen times at least, and must do the same each time. It may use any number of
-/// streams, if the measured stream waits for them at the end.
+/// streams, if the measured stream waits for them at the end. The first call is warm-up without the hold,
+/// because it may load modules or compile.
 ///
 ///     const Measurement copying = measure(context, stream, [&](CUstream on) { submit(on); });
 ///     assert(copying.proved());

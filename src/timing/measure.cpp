@@ -18,6 +18,7 @@ namespace cuevent { inline namespace CUEVENT_ABI {
 namespace {
 
 constexpr std::size_t fewest_samples = 3, most_samples = 1 << 20; // as documented in MeasureOptions
+constexpr std::size_t fewest_with_interval = 6;                   // of 95 %
 
 /// What is wrong with the options, or null.
 const char* wrong_with(const MeasureOptions& options) noexcept {
@@ -132,7 +133,8 @@ private:
   Status take(MeasuredSample& sample) {
     Status status = prepare();
     for (bool in_time = false; status && !in_time;) {
-      status = sampler_.take(work_, late_ < chances, sample, in_time);
+      const bool first = !std::exchange(called_, true); // may load modules or compile: it is not held
+      status = sampler_.take(work_, !first && late_ < chances, sample, in_time);
       if (!in_time) ++late_;
       if (status) status = sampler_.settle(sample.followed);
       if (status && !in_time) status = prepare();
@@ -157,7 +159,8 @@ private:
   const MeasureOptions& options_;
   std::vector<MeasuredSample> samples_;
   std::size_t warm_up_ = 0;
-  int late_ = 0; // how often the hold did not last
+  int late_ = 0;        // how often the hold did not last
+  bool called_ = false; // the work, at least once
 };
 
 /// When to ask whether the samples are precise, which sorts them.
@@ -189,16 +192,13 @@ Status repeat(const MeasureOptions& options, const Allowance& allowance, Turn tu
   Questions questions(options.least_samples);
   for (std::size_t count = 1;; ++count) {
     if (const Status status = turn(count); !status) return status;
-    if (questions.due(count) && precise()) {
+    const bool over = count >= fewest_samples && allowance.is_over(), last = count == options.most_samples;
+    if ((questions.due(count) || last || (over && count >= fewest_with_interval)) && precise()) {
       end = MeasuredEnd::precise;
       return {};
     }
-    if (count >= fewest_samples && allowance.is_over()) {
-      end = MeasuredEnd::time_limit;
-      return {};
-    }
-    if (count == options.most_samples) {
-      end = MeasuredEnd::most_samples;
+    if (over || last) {
+      end = over ? MeasuredEnd::time_limit : MeasuredEnd::most_samples;
       return {};
     }
   }

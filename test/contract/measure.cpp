@@ -167,6 +167,41 @@ TEST_CASE_METHOD(MeasureFixture, "work that waits for the device is measured wit
   CHECK_THAT(found.doubt(), ContainsSubstring("the device may have waited for the host"));
 }
 
+TEST_CASE_METHOD(MeasureFixture, "the first call of the work may wait for the device") {
+  MeasureOptions options = few();
+  options.hold_limit = 20ms;
+  DriverEvent event(context);
+  std::size_t calls = 0;
+  const auto loads = [&](CUstream on) {
+    long_work(on);
+    if (calls++ != 0) return;
+    event.record(on);
+    event.synchronize();
+  };
+  const Measurement found = measure(context, stream, loads, options);
+  INFO(found.doubt());
+  CHECK(found.proved());
+  CHECK(calls == found.samples.size() + found.warm_up); // no hold ended early
+}
+
+TEST_CASE_METHOD(MeasureFixture, "samples that are precise when the time is over are proved") {
+  if (!time_is_virtual()) return;
+  MeasureOptions options;
+  options.time_limit = 2ms;
+  options.least_samples = 1000;
+  const Measurement found = measure(
+      context, stream, [&](CUstream on) { long_work(on); }, options);
+  INFO(found.doubt());
+  CHECK(found.samples.size() >= 6);
+  CHECK(found.samples.size() < 1000);
+  CHECK(found.end == MeasuredEnd::precise);
+  options.time_limit = 0ms; // 3 samples have no interval of 95 %
+  const Measurement few_samples = measure(
+      context, stream, [&](CUstream on) { long_work(on); }, options);
+  CHECK(few_samples.samples.size() == 3);
+  CHECK(few_samples.end == MeasuredEnd::time_limit);
+}
+
 TEST_CASE_METHOD(MeasureFixture, "an exception of the work lets the context go") {
   struct Failed {};
   const auto fails = [&](CUstream on) {
@@ -184,6 +219,19 @@ TEST_CASE_METHOD(MeasureFixture, "an exception of the work lets the context go")
   CHECK(try_measure(out, context, stream, refuses, few()) == CUDA_ERROR_NOT_PERMITTED);
   CHECK(out.samples.empty());
   CHECK(test::context_stack().empty());
+}
+
+TEST_CASE_METHOD(MeasureFixture, "a function is measured, and so is a constant object") {
+  static int calls;
+  calls = 0;
+  struct Function {
+    static void submit(CUstream) { ++calls; }
+  };
+  const Measurement found = measure(context, stream, Function::submit, few());
+  CHECK(found.samples.size() == 3);
+  CHECK(calls == static_cast<int>(found.samples.size() + found.warm_up));
+  const auto constant = [&](CUstream on) { long_work(on); };
+  CHECK(measure(context, stream, constant, few()).samples.size() == 3);
 }
 
 TEST_CASE_METHOD(MeasureFixture, "a graph is measured by its launches") {

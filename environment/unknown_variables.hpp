@@ -12,14 +12,40 @@ namespace { namespace environment { // each product has its own copy
 
 enum class Product { library, simulator, tools };
 
-struct Variable {
-  Product product;
-  const char* name;
-};
-inline constexpr Variable known_variables[] = {
-#define VARIABLE(product, name) {Product::product, #name},
+inline constexpr char written_variables[] =
+#define VARIABLE(product, name) #name "\0"
 #include "variables.inc"
+    ;
+inline constexpr std::size_t variable_count = [] {
+  std::size_t count = 0;
+  for (const char one : written_variables)
+    count += one == '\0' ? 1 : 0;
+  return count - 1; // without the end of the text
+}();
+inline constexpr char variable_prefix[] = "CUEVENT_"; // of every name
+inline constexpr std::size_t prefix_size = sizeof variable_prefix - 1;
+
+/// One name after the other, without the prefix, and without pointers, which would take relocations.
+struct VariableNames {
+  constexpr VariableNames() noexcept {
+    std::size_t to = 0;
+    const char* from = written_variables;
+    for (std::size_t i = 0; i < variable_count; ++i) {
+      for (from += prefix_size; *from != '\0'; ++from)
+        text[to++] = *from;
+      text[to++] = *from++;
+    }
+  }
+  char text[sizeof written_variables - variable_count * prefix_size]{};
 };
+inline constexpr VariableNames variable_names;
+
+/// Calls use(name) for each known variable, with the name after the prefix.
+template <class Use>
+void for_each_known_variable(const Use& use) {
+  for (const char* name = variable_names.text; *name != '\0'; name += std::strlen(name) + 1)
+    use(name);
+}
 
 inline bool begins_with(const char* text, const char* prefix) {
   return std::strncmp(text, prefix, std::strlen(prefix)) == 0;
@@ -58,20 +84,22 @@ inline unsigned distance(const char* a, std::size_t a_size, const char* b) {
 inline const char* nearest(const char* name, std::size_t size) {
   const char* found = nullptr;
   unsigned least = 4;
-  if (size > longest) return nullptr;
-  for (const Variable& known : known_variables) {
-    const unsigned far = distance(name, size, known.name);
-    if (far >= least) continue;
+  if (size > longest - prefix_size) return nullptr;
+  for_each_known_variable([&](const char* known) {
+    const unsigned far = distance(name, size, known);
+    if (far >= least) return;
     least = far;
-    found = known.name;
-  }
+    found = known;
+  });
   return found;
 }
 
 inline bool is_known(const char* name, std::size_t size) {
-  for (const Variable& known : known_variables)
-    if (std::strlen(known.name) == size && std::memcmp(known.name, name, size) == 0) return true;
-  return false;
+  bool found = false;
+  for_each_known_variable([&](const char* known) {
+    found = found || (std::strlen(known) == size && std::memcmp(known, name, size) == 0);
+  });
+  return found;
 }
 
 class Text {
@@ -91,19 +119,20 @@ private:
 
 /// Calls say(text) for the first eight unknown names that this product judges. Returns how many there are.
 template <class Say>
-std::size_t for_each_unknown_variable(Product product, const Say& say) {
+[[gnu::cold]] std::size_t for_each_unknown_variable(Product product, const Say& say) {
   std::size_t count = 0;
   for (char** each = environ; each != nullptr && *each != nullptr; ++each) {
     const char* const name = *each;
     if (!judges(product, name)) continue;
     const char* const end = std::strchr(name, '=');
     const std::size_t size = end != nullptr ? static_cast<std::size_t>(end - name) : std::strlen(name);
-    if (is_known(name, size) || ++count > 8) continue;
+    if (is_known(name + prefix_size, size - prefix_size) || ++count > 8) continue;
     Text text;
     text.add(name, size < longest ? size : longest);
     text.add(size > longest ? "...: cuevent has no such variable" : ": cuevent has no such variable");
-    if (const char* const meant = nearest(name, size)) {
+    if (const char* const meant = nearest(name + prefix_size, size - prefix_size)) {
       text.add("; did you mean ");
+      text.add(variable_prefix);
       text.add(meant);
       text.add("?");
     }

@@ -96,15 +96,9 @@ struct DriverTable {
   EntryPoint<void (*)(long long nanoseconds)> pause;
 #define CUEVENT_REQUIRED(name, version) EntryPoint<PFN_##name##_v##version> name##_v##version;
 #include <cuevent/driver_symbols.inc>
-  friend bool operator==(const DriverTable& a, const DriverTable& b) noexcept {
-    return a.version == b.version && a.get_proc_address == b.get_proc_address && a.clock_now == b.clock_now &&
-           a.pause == b.pause
-#define CUEVENT_REQUIRED(name, version) &&a.name##_v##version == b.name##_v##version
-#include <cuevent/driver_symbols.inc>
-        ;
-  }
-  friend bool operator!=(const DriverTable& a, const DriverTable& b) noexcept { return !(a == b); }
 };
+bool operator==(const DriverTable& a, const DriverTable& b) noexcept;
+inline bool operator!=(const DriverTable& a, const DriverTable& b) noexcept { return !(a == b); }
 
 /// A cheap handle to the function table of one driver. Most programs use Driver::instance(). Pass
 /// another Driver to use a simulated one. A driver is never unloaded, so its table lives as long
@@ -184,7 +178,7 @@ private:
   void* find_entry_point(const char* name, int version) const;
   [[nodiscard]] CUresult look_up(void*& out, const char* name, int version) const noexcept;
 
-  static const DriverTable none_;
+  static DriverTable none_; // filled when the library is loaded
   const DriverTable* table_;
 };
 

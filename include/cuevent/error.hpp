@@ -7,6 +7,7 @@
 #include <cuda.h>
 
 #include <stdexcept>
+#include <string_view>
 #include <system_error>
 
 #pragma GCC visibility push(default)
@@ -63,12 +64,29 @@ ErrorKind kind_of(const std::error_code& code) noexcept;
 /// Thread-safety: any thread.
 std::error_condition make_error_condition(ErrorKind kind) noexcept;
 
+/// Why a call failed, if the library can tell more than the driver's result. Each cause has a class.
+enum class ErrorCause : unsigned char {
+  unknown,                  ///< only the result is known
+  empty_event,              ///< EmptyEvent
+  timing_disabled,          ///< TimingDisabled
+  never_recorded,           ///< NeverRecorded
+  context_mismatch,         ///< ContextMismatch
+  recorded_in_capture,      ///< RecordedInCapture
+  external_outside_capture, ///< ExternalOutsideCapture
+  semaphore_abandoned,      ///< SemaphoreAbandoned
+};
+
+struct Failure; // internal to the library
+
 /// The base class of all exceptions of cuevent. Catch this one to handle any failure, or a derived
-/// class to handle one kind or one code.
+/// class to handle one kind, one code or one cause.
 ///
 ///     try { event.synchronize(); }
 ///     catch (const DeviceFault&) { std::terminate(); } // no later CUDA call can succeed
 ///     catch (const DriverError& error) { std::puts(error.what()); }
+///
+/// A program with libcuevent.a contains only the classes that it names. A failure whose class it does not
+/// contain is thrown as the nearest base class that it contains, with the same text and data.
 ///
 /// Thread-safety: as std::exception. Copies do not throw.
 /// Context: needs none and changes none.
@@ -76,8 +94,10 @@ std::error_condition make_error_condition(ErrorKind kind) noexcept;
 class DriverError : public std::system_error {
 public:
   /// `call` names the driver function. The string must stay valid until the process ends.
-  /// `advice` says what to do. It replaces the default advice if not null.
+  /// `advice` says what to do, or why the call failed and what to do: "why: what to do". It replaces the
+  /// default advice if not null.
   DriverError(CUresult result, const char* call, const char* advice = nullptr);
+  [[gnu::visibility("hidden")]] explicit DriverError(const Failure& failure);
   DriverError(const DriverError&) noexcept = default;
   DriverError& operator=(const DriverError&) noexcept = default;
   // Out of line, here and below, so that the headers need neither exceptions nor RTTI.
@@ -88,8 +108,32 @@ public:
   /// Reads "cuEventRecord: CUDA_ERROR_INVALID_HANDLE (400): <text>; <advice>".
   const char* what() const noexcept override { return text_.what(); }
 
+  /// \name The parts of what(), for programs with error types of their own
+  /// The views are valid as long as this exception.
+  /// @{
+  ErrorCause cause() const noexcept { return cause_; }
+  /// Why the call failed, without advice: "the start event was made without timing".
+  std::string_view reason() const noexcept { return part(parts_.reason); }
+  /// What the driver logged about the refused call, without its last line. Empty if it logged nothing;
+  /// see driver_log.hpp.
+  std::string_view driver_words() const noexcept { return part(parts_.words); }
+  /// What to do, in terms of cuevent's classes. Empty if nothing is known.
+  std::string_view advice() const noexcept { return part(parts_.advice); }
+  /// @}
+
 private:
+  struct Part {
+    unsigned begin, size; // in what()
+  };
+  struct Parts {
+    Part reason, words, advice;
+  };
+  [[gnu::visibility("hidden")]] static std::runtime_error describe(const Failure& failure, Parts& parts);
+  std::string_view part(Part one) const noexcept { return {what() + one.begin, one.size}; }
+
   const char* call_;
+  Parts parts_;
+  ErrorCause cause_;
   std::runtime_error text_; // shares its string, so that copies do not throw
 };
 
@@ -152,6 +196,7 @@ struct ErrorBase {
   class Class : public ErrorBase::kind {                                                                     \
   public:                                                                                                    \
     [[gnu::visibility("hidden")]] explicit Class(const char* call, const char* advice_if_known = nullptr);   \
+    [[gnu::visibility("hidden")]] explicit Class(const Failure& failure);                                    \
     ~Class() override;                                                                                       \
   };
 #include <cuevent/errors.inc>
@@ -164,43 +209,56 @@ struct ErrorBase {
 /// was not called.
 class EmptyEvent : public InvalidHandle {
 public:
-  using InvalidHandle::InvalidHandle;
+  [[gnu::visibility("hidden")]] explicit EmptyEvent(const char* call, const char* advice_if_known = nullptr);
+  [[gnu::visibility("hidden")]] explicit EmptyEvent(const Failure& failure);
   ~EmptyEvent() override;
 };
 /// The event was made without EventFlags::timing.
 class TimingDisabled : public InvalidHandle {
 public:
-  using InvalidHandle::InvalidHandle;
+  [[gnu::visibility("hidden")]] explicit TimingDisabled(const char* call,
+                                                        const char* advice_if_known = nullptr);
+  [[gnu::visibility("hidden")]] explicit TimingDisabled(const Failure& failure);
   ~TimingDisabled() override;
 };
 /// The event was never recorded, so it has no time.
 class NeverRecorded : public InvalidHandle {
 public:
-  using InvalidHandle::InvalidHandle;
+  [[gnu::visibility("hidden")]] explicit NeverRecorded(const char* call,
+                                                       const char* advice_if_known = nullptr);
+  [[gnu::visibility("hidden")]] explicit NeverRecorded(const Failure& failure);
   ~NeverRecorded() override;
 };
 /// The event and the stream, or the two events, belong to different contexts.
 class ContextMismatch : public InvalidHandle {
 public:
-  using InvalidHandle::InvalidHandle;
+  [[gnu::visibility("hidden")]] explicit ContextMismatch(const char* call,
+                                                         const char* advice_if_known = nullptr);
+  [[gnu::visibility("hidden")]] explicit ContextMismatch(const Failure& failure);
   ~ContextMismatch() override;
 };
 /// The event was last recorded in a stream capture, so it marks no work to wait for.
 class RecordedInCapture : public InvalidValue {
 public:
-  using InvalidValue::InvalidValue;
+  [[gnu::visibility("hidden")]] explicit RecordedInCapture(const char* call,
+                                                           const char* advice_if_known = nullptr);
+  [[gnu::visibility("hidden")]] explicit RecordedInCapture(const Failure& failure);
   ~RecordedInCapture() override;
 };
 /// An external flag was given for a stream that is not being captured.
 class ExternalOutsideCapture : public IllegalState {
 public:
-  using IllegalState::IllegalState;
+  [[gnu::visibility("hidden")]] explicit ExternalOutsideCapture(const char* call,
+                                                                const char* advice_if_known = nullptr);
+  [[gnu::visibility("hidden")]] explicit ExternalOutsideCapture(const Failure& failure);
   ~ExternalOutsideCapture() override;
 };
 /// The TimelineSemaphore was abandoned, by this process or by another one.
 class SemaphoreAbandoned : public IllegalState {
 public:
-  using IllegalState::IllegalState;
+  [[gnu::visibility("hidden")]] explicit SemaphoreAbandoned(const char* call,
+                                                            const char* advice_if_known = nullptr);
+  [[gnu::visibility("hidden")]] explicit SemaphoreAbandoned(const Failure& failure);
   ~SemaphoreAbandoned() override;
 };
 /// @}

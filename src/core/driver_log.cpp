@@ -6,7 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
-#include <charconv>
+#include <cstdlib>
 #include <cstring>
 #include <new>
 #include <string_view>
@@ -20,16 +20,18 @@ constexpr std::string_view returning = "Returning ";
 
 /// Whether the line reads "Returning <number>...".
 bool names_a_call(std::string_view line) noexcept {
-  return line.substr(0, returning.size()) == returning && line.size() > returning.size() &&
-         line[returning.size()] >= '0' && line[returning.size()] <= '9';
+  if (line.size() <= returning.size() || std::memcmp(line.data(), returning.data(), returning.size()) != 0)
+    return false;
+  const char digit = line.data()[returning.size()];
+  return digit >= '0' && digit <= '9';
 }
 
 /// The lines about one refused call. Nobody waits for a slot: a line that finds its slot held is dropped. So
 /// a callback neither blocks nor allocates, in a signal handler and in a forked child too.
 class Slot {
 public:
-  bool try_hold() noexcept { return !held_.exchange(true, std::memory_order_acquire); }
-  void let_go() noexcept { held_.store(false, std::memory_order_release); }
+  [[gnu::always_inline]] bool try_hold() noexcept { return !held_.exchange(true, std::memory_order_acquire); }
+  [[gnu::always_inline]] void let_go() noexcept { held_.store(false, std::memory_order_release); }
 
   // For the holder
   const void* owner = nullptr; ///< the thread
@@ -65,7 +67,7 @@ private:
   std::atomic<bool> held_{false};
   const void* source_ = nullptr; ///< the callback
   std::size_t used_ = 0;
-  char text_[480]{};
+  char text_[most_words]{};
 };
 
 // Not thread-local, because the first use of a thread-local buffer can allocate, which ends a process that
@@ -82,7 +84,7 @@ struct Mine {
 constinit thread_local Mine own_slot [[gnu::tls_model("initial-exec")]] = {0, 0};
 
 /// The thread's slot, held. Null if it has none.
-Slot* hold_mine() noexcept {
+[[gnu::cold]] Slot* hold_mine() noexcept {
   if (own_slot.slot == 0) return nullptr;
   Slot& slot = slots.load(std::memory_order_acquire)[own_slot.slot - 1];
   if (!slot.try_hold()) return nullptr;
@@ -92,7 +94,7 @@ Slot* hold_mine() noexcept {
 }
 
 /// The oldest slot, held, for this thread. Null if others hold the oldest ones.
-Slot* hold_oldest() noexcept {
+[[gnu::cold]] Slot* hold_oldest() noexcept {
   for (int tries = 0; tries < 4; ++tries) {
     const unsigned number = next_slot.fetch_add(1, std::memory_order_relaxed) % slot_count;
     Slot& slot = slots.load(std::memory_order_acquire)[number];
@@ -106,12 +108,12 @@ Slot* hold_oldest() noexcept {
 }
 
 /// Called by the driver in a refused call, on its thread.
-void CUDA_CB take_line(void* source, CUlogLevel level, char* message, std::size_t length) {
+[[gnu::cold]] void CUDA_CB take_line(void* source, CUlogLevel level, char* message, std::size_t length) {
   if (static_cast<int>(level) != 0 || message == nullptr || own_slot.keeps != 0) return; // 0: an error
-  std::string_view line(message, length);
-  while (!line.empty() && static_cast<unsigned char>(line.back()) <= ' ')
-    line.remove_suffix(1);
-  if (line.empty()) return;
+  while (length != 0 && static_cast<unsigned char>(message[length - 1]) <= ' ')
+    --length;
+  if (length == 0) return;
+  const std::string_view line(message, length);
   Slot* slot = hold_mine();
   if (slot == nullptr) slot = hold_oldest();
   if (slot == nullptr) return;
@@ -121,22 +123,21 @@ void CUDA_CB take_line(void* source, CUlogLevel level, char* message, std::size_
 
 /// Whether the line reads "Returning <result> (<name>) from <call>". The driver may name a version of the
 /// function: cuEventDestroy_v2.
-bool is_about(std::string_view line, CUresult result, std::string_view call) noexcept {
+[[gnu::cold]] bool is_about(std::string_view line, CUresult result, std::string_view call) noexcept {
   if (!names_a_call(line)) return false;
-  line.remove_prefix(returning.size());
-  int number = 0;
-  const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), number);
+  const int number = std::atoi(line.data() + returning.size()); // ends at the space before the name
   constexpr std::string_view from = " from ";
-  const std::size_t name = line.rfind(from);
-  if (error != std::errc() || number != static_cast<int>(result) || name == std::string_view::npos)
-    return false;
-  line.remove_prefix(name + from.size());
-  return line.substr(0, call.size()) == call && (line.size() == call.size() || line[call.size()] == '_');
+  const std::size_t place = line.rfind(from);
+  if (place == std::string_view::npos || number != static_cast<int>(result)) return false;
+  const char* const name = line.data() + place + from.size();
+  const std::size_t size = line.size() - place - from.size();
+  return size >= call.size() && std::memcmp(name, call.data(), call.size()) == 0 &&
+         (size == call.size() || name[call.size()] == '_');
 }
 
 /// A copy of the thread's lines.
 struct Lines {
-  Lines(CUresult result, const char* call, bool forget) noexcept {
+  [[gnu::cold]] Lines(CUresult result, const char* call, bool forget) noexcept {
     Slot* const slot = call != nullptr ? hold_mine() : nullptr;
     if (slot == nullptr) return;
     const std::string_view all = slot->lines();
@@ -152,7 +153,7 @@ struct Lines {
   std::string_view all() const noexcept { return {text, size}; }
   std::string_view reasons() const noexcept { return {text, reasons_size}; }
 
-  char text[480];
+  char text[most_words];
   std::size_t size = 0;
   std::size_t reasons_size = 0;
 };
@@ -163,7 +164,7 @@ ProcessLock changing;
 DriverLog chosen = DriverLog::on;
 KeptTable* newest_kept = nullptr;
 
-void register_in(KeptTable& table) noexcept {
+[[gnu::cold]] void register_in(KeptTable& table) noexcept {
   if (slots.load(std::memory_order_relaxed) == nullptr)
     slots.store(new (std::nothrow) Slot[slot_count], std::memory_order_release);
   if (slots.load(std::memory_order_relaxed) == nullptr) return; // the texts have no reasons then
@@ -177,14 +178,14 @@ void unregister_in(KeptTable& table) noexcept {
 
 } // namespace
 
-void start_log(KeptTable& table) noexcept {
+[[gnu::cold]] void start_log(KeptTable& table) noexcept {
   const auto lock = changing.hold();
   if (!lock) return;
   table.older_with_log = std::exchange(newest_kept, &table);
   if (chosen == DriverLog::on) register_in(table);
 }
 
-void stop_log(KeptTable& table) noexcept {
+[[gnu::cold]] void stop_log(KeptTable& table) noexcept {
   const auto lock = changing.hold();
   if (!lock) return;
   for (KeptTable** each = &newest_kept; *each != nullptr; each = &(*each)->older_with_log) {
@@ -195,7 +196,7 @@ void stop_log(KeptTable& table) noexcept {
   unregister_in(table);
 }
 
-DriverLog set_driver_log(DriverLog wanted) noexcept {
+[[gnu::cold]] DriverLog set_driver_log(DriverLog wanted) noexcept {
   const auto lock = changing.hold();
   if (!lock) return chosen;
   for (KeptTable* table = newest_kept; table != nullptr; table = table->older_with_log)
@@ -207,22 +208,14 @@ std::string driver_log(CUresult result, const char* call) {
   return std::string(Lines(result, call, false).all());
 }
 
-std::string with_reasons(CUresult result, const char* call, const char* advice) {
-  const Lines lines(result, call, true);
-  if (advice == nullptr) advice = usual_advice(result);
-  std::string text;
-  for (const char one : lines.reasons())
-    one == '\n' ? text.append("; ") : text.append(1, one);
-  if (text.empty()) return advice;
-  text.insert(0, "the driver says: ");
-  return *advice == '\0' ? text : text + "; " + advice;
-}
-
-void read_reasons(CUresult result, const char* call, char* out, std::size_t size) noexcept {
-  const Lines lines(result, call, false);
-  const std::size_t length = std::min(lines.reasons().size(), size - 1);
-  std::replace_copy(lines.text, lines.text + length, out, '\n', ';');
-  out[length] = '\0';
+[[gnu::cold]] DriverWords::DriverWords(CUresult result, const char* call, Words then) noexcept {
+  const Lines lines(result, call, then == Words::take);
+  char* out = text;
+  for (const char one : lines.reasons()) {
+    *out++ = one == '\n' ? ';' : one;
+    if (one == '\n') *out++ = ' ';
+  }
+  *out = '\0';
 }
 
 KeepLog::KeepLog() noexcept { ++own_slot.keeps; }

@@ -6,8 +6,6 @@
 
 #include <cuevent/driver_log.hpp>
 
-#include <string>
-
 namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// Registers a callback with the driver of this table, if the driver has a log and the log is on. Until
@@ -15,16 +13,18 @@ namespace cuevent { inline namespace CUEVENT_ABI {
 void start_log(KeptTable&) noexcept;
 void stop_log(KeptTable&) noexcept;
 
-/// The advice after the driver's reasons, if the last refused call of this thread was `call` with `result`:
-/// "the driver says: Event handle is NULL; ADVICE". Otherwise the advice alone. If `advice` is null, the
-/// usual advice. Forgets the call: its reasons must not appear in the text of a later failure.
-std::string with_reasons(CUresult result, const char* call, const char* advice = nullptr);
-inline std::string with_reasons(CUresult result, const char* call, const std::string& advice) {
-  return with_reasons(result, call, advice.c_str());
-}
+constexpr unsigned most_words = 480; // bytes of the lines about one call
 
-/// The reasons into `out` as a string that may be cut off, and nothing forgotten. For places without memory.
-void read_reasons(CUresult result, const char* call, char* out, std::size_t size) noexcept;
+/// Forgotten lines do not appear in the text of a later failure.
+enum class Words { keep, take };
+
+/// Why the driver refused `call` in its own words: "Event handle is NULL". Empty if the last refused call of
+/// this thread is another one, or had another result. Allocates nothing.
+struct DriverWords {
+  DriverWords(CUresult result, const char* call, Words then) noexcept;
+
+  char text[2 * most_words]; // "; " between lines
+};
 
 /// While one lives, the thread's log stays as it is. For functions that make more calls to find out why a
 /// call was refused.

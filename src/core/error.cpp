@@ -2,59 +2,75 @@
 #include <cuevent/error.hpp>
 
 #include "core/driver_log.hpp"
-#include "core/fork_lock.hpp"
+#include "core/error_texts.hpp"
+#include "core/failure.hpp"
 #include "core/status.hpp"
 
 #include <cuevent/text.hpp>
 
 #include <algorithm>
 #include <atomic>
+#include <cstdarg>
 #include <cstddef>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <iterator>
+#include <memory>
 #include <new>
+#include <stdexcept>
 #include <string>
+#include <string_view>
 
 namespace cuevent { inline namespace CUEVENT_ABI {
 
+ErrorText::ErrorText(int code) noexcept {
+  const ErrorRow* const row = find_row(code);
+  if (row == nullptr) return;
+  prefix = code == CUDA_SUCCESS ? "CUDA_" : common_prefix;
+  after_name = " (";
+  end = ")";
+  const char** const strings[] = {&name, &text, &advice};
+  const char* from = error_texts.coded + row->begin;
+  char* to = decoded_;
+  for (const char** const string : strings) {
+    *string = to;
+    for (; *from != '\0'; ++from) {
+      if (*from >= ' ') {
+        *to++ = *from;
+        continue;
+      }
+      const char* phrase = error_texts.phrases;
+      for (char left = *from; --left != 0;)
+        phrase += std::strlen(phrase) + 1;
+      to = stpcpy(to, phrase);
+    }
+    *to++ = *from++;
+  }
+}
+
 namespace {
 
-struct Row {
-  int code;
-  const char* name;
-  ErrorKind kind;
-  const char* text;
-  const char* advice;
-};
+constexpr const char* unknown_call = "an unknown call";
+constexpr std::size_t longest_message = 400;
 
-constexpr Row rows[] = {
-    {0, "CUDA_SUCCESS", ErrorKind::success, "the call succeeded", ""},
-#define CUEVENT_ERROR(code, name, Class, kind, text, advice) {code, #name, ErrorKind::kind, text, advice},
-#include <cuevent/errors.inc>
-};
-
-constexpr bool code_less(const Row& a, const Row& b) { return a.code < b.code; }
-constexpr bool rows_are_sorted() { // std::is_sorted is a constant in C++20 only
-  for (std::size_t i = 1; i < std::size(rows); ++i)
-    if (code_less(rows[i], rows[i - 1])) return false;
-  return true;
-}
-static_assert(rows_are_sorted(), "the rows are looked up by bisection");
-
-const Row* find(int code) {
-  const Row* const row =
-      std::lower_bound(std::begin(rows), std::end(rows), Row{code, "", {}, "", ""}, code_less);
-  return row != std::end(rows) && row->code == code ? row : nullptr;
+/// "CUDA_ERROR_NOT_READY (600)", or "CUresult 987" for an unknown code. If `before_text` is not empty, the
+/// text follows.
+[[gnu::cold]] void write_name(char (&out)[longest_message], int code, const ErrorText& said,
+                              const char* before_text = "") noexcept {
+  std::snprintf(out, sizeof out, "%s%s%s%d%s%s%s", said.prefix, said.name, said.after_name, code, said.end,
+                before_text, *before_text != '\0' ? said.text : "");
 }
 
 class DriverCategory final : public std::error_category {
 public:
   const char* name() const noexcept override { return "cuda-driver"; }
 
-  std::string message(int code) const override {
-    const Row* const row = find(code);
-    return to_string(static_cast<CUresult>(code)) + ": " +
-           (row != nullptr ? row->text : "an error that this version of cuevent does not know");
+  [[gnu::cold]] std::string message(int code) const override {
+    const ErrorText said(code);
+    char text[longest_message];
+    write_name(text, code, said, ": ");
+    return text;
   }
 
   // Maps the codes that have the same meaning everywhere, for comparison with std::errc.
@@ -74,60 +90,21 @@ public:
   }
 };
 
-class KindCategory final : public std::error_category {
-public:
-  const char* name() const noexcept override { return "cuda-driver-kind"; }
-
-  std::string message(int kind) const override {
-    static constexpr const char* names[] = {"success",
-                                            "not ready",
-                                            "wrong use of the driver",
-                                            "not supported",
-                                            "a broken rule of stream capture",
-                                            "a lost context",
-                                            "no more resources",
-                                            "a device fault",
-                                            "no usable driver",
-                                            "another error"};
-    return kind >= 0 && static_cast<std::size_t>(kind) < std::size(names) ? names[kind] : "no kind of error";
-  }
-
-  bool equivalent(const std::error_code& code, int kind) const noexcept override {
-    return kind_of(code) == static_cast<ErrorKind>(kind);
-  }
+/// The only category. Never destroyed, because exceptions and error codes may outlive the library's statics.
+/// Initialised before any code runs: a forked child could find the guard of a local static locked.
+union OnlyCategory {
+  constexpr OnlyCategory() noexcept : category() {}
+  ~OnlyCategory() {}
+  DriverCategory category;
 };
+constinit const OnlyCategory only_category;
 
-/// The only object of a category. Never destroyed, because exceptions and error codes may outlive the
-/// library's statics. Made when the library is loaded: a forked child could find the guard of a local static
-/// locked.
-template <class Category>
-struct Only {
-  alignas(Category) static inline std::byte storage[sizeof(Category)];
-
-  static void make() noexcept { new (storage) Category; }
-  static const Category& get() noexcept { return *std::launder(reinterpret_cast<const Category*>(storage)); }
-};
-
-[[gnu::constructor(first_constructor)]] void make_categories() noexcept {
-  Only<DriverCategory>::make();
-  Only<KindCategory>::make();
-}
-
-std::string describe(CUresult result, const char* call, const char* advice) {
-  std::string text = std::string(call) + ": " + driver_category().message(result);
-  if (advice == nullptr) advice = usual_advice(result);
-  if (*advice != '\0') text.append("; ").append(advice);
-  return text;
-}
-
-void print_error(CUresult result, const char* call, void*) noexcept {
+[[gnu::cold]] void print_error(CUresult result, const char* call, void*) noexcept {
   if (is_sticky(result)) return;
-  const Row* const row = find(result);
-  char reasons[400]; // no allocation: the program may be out of memory
-  read_reasons(result, call, reasons, sizeof reasons);
-  std::fprintf(stderr, "cuevent: %s failed in a destructor: %s (%d)%s%s\n", call,
-               row ? row->name : "CUresult", result, reasons[0] != '\0' ? "; the driver says: " : "",
-               reasons);
+  const ErrorText said(result);
+  const DriverWords words(result, call, Words::keep); // no allocation: the program may be out of memory
+  std::fprintf(stderr, "cuevent: %s failed in a destructor: %s%s (%d)%s%s\n", call, said.prefix, said.name,
+               result, words.text[0] != '\0' ? "; the driver says: " : "", words.text);
 }
 
 /// A hook that was installed at least once. Never freed: a report on another thread may still read it.
@@ -154,20 +131,15 @@ const KnownHook* known(const ErrorHook& wanted) noexcept {
 
 } // namespace
 
-const char* usual_advice(CUresult result) noexcept {
-  const Row* const row = find(result);
-  return row != nullptr ? row->advice : "";
-}
-
 std::string to_string(CUresult result) {
-  const Row* const row = find(result);
-  const std::string number = std::to_string(static_cast<int>(result));
-  return row != nullptr ? std::string(row->name) + " (" + number + ")" : "CUresult " + number;
+  char text[longest_message];
+  write_name(text, result, ErrorText(result));
+  return text;
 }
 
 ErrorKind kind_of(CUresult result) noexcept {
-  const Row* const row = find(result);
-  return row != nullptr ? row->kind : ErrorKind::other;
+  const ErrorRow* const row = find_row(result);
+  return row != nullptr ? static_cast<ErrorKind>(row->kind) : ErrorKind::other;
 }
 
 bool is_sticky(CUresult result) noexcept {
@@ -175,58 +147,104 @@ bool is_sticky(CUresult result) noexcept {
   return kind == ErrorKind::context_lost || kind == ErrorKind::device_fault;
 }
 
-const std::error_category& driver_category() noexcept { return Only<DriverCategory>::get(); }
+const std::error_category& driver_category() noexcept { return only_category.category; }
 
 std::error_code make_error_code(CUresult result) noexcept {
   return {static_cast<int>(result), driver_category()};
 }
 
-ErrorKind kind_of(const std::error_code& code) noexcept {
-  if (code.category() == driver_category()) return kind_of(static_cast<CUresult>(code.value()));
-  return code ? ErrorKind::other : ErrorKind::success;
-}
-
-std::error_condition make_error_condition(ErrorKind kind) noexcept {
-  return {static_cast<int>(kind), Only<KindCategory>::get()};
-}
-
 DriverError::DriverError(CUresult result, const char* call, const char* advice)
-    : std::system_error(make_error_code(result)), call_(call != nullptr ? call : "an unknown call"),
-      text_(describe(result, call_, advice)) {}
+    : DriverError(Failure{.result = result, .call = call, .advice = advice}) {}
 
-// The destructors are the key functions. Only this file contains the vtables and type information.
+DriverError::DriverError(const Failure& failure)
+    : std::system_error(make_error_code(failure.result)),
+      call_(failure.call != nullptr ? failure.call : unknown_call), parts_{}, cause_(failure.cause),
+      text_(describe(failure, parts_)) {}
+
+// The key function: only this object contains the vtable and type information.
 DriverError::~DriverError() = default;
-UsageError::~UsageError() = default;
-Unsupported::~Unsupported() = default;
-CaptureError::~CaptureError() = default;
-ContextLost::~ContextLost() = default;
-OutOfResources::~OutOfResources() = default;
-DeviceFault::~DeviceFault() = default;
-DriverUnavailable::~DriverUnavailable() = default;
 
-#define CUEVENT_ERROR(code, name, Class, kind, text, advice)                                                 \
-  Class::Class(const char* call, const char* advice_if_known)                                                \
-      : ErrorBase::kind(static_cast<CUresult>(code), call, advice_if_known) {}                               \
-  Class::~Class() = default;
-#include <cuevent/errors.inc>
+std::runtime_error DriverError::describe(const Failure& failure, Parts& parts) {
+  const auto size_of = [](const char* text) { return static_cast<unsigned>(std::strlen(text)); };
+  const ErrorText said(failure.result);
+  char name[longest_message];
+  write_name(name, failure.result, said);
+  const char* const call = failure.call != nullptr ? failure.call : unknown_call;
+  const char* const advice = failure.advice != nullptr ? failure.advice : said.advice;
+  const char* const before_words = *failure.words != '\0' ? "; the driver says: " : "";
+  const char* const before_advice = *advice != '\0' ? "; " : "";
+  char* made = nullptr;
+  if (asprintf(&made, "%s: %s: %s%s%s%s%s", call, name, said.text, before_words, failure.words, before_advice,
+               advice) < 0)
+    throw std::bad_alloc();
+  const std::unique_ptr<char, void (*)(void*)> owner(made, std::free);
 
-EmptyEvent::~EmptyEvent() = default;
-TimingDisabled::~TimingDisabled() = default;
-NeverRecorded::~NeverRecorded() = default;
-ContextMismatch::~ContextMismatch() = default;
-RecordedInCapture::~RecordedInCapture() = default;
-ExternalOutsideCapture::~ExternalOutsideCapture() = default;
-SemaphoreAbandoned::~SemaphoreAbandoned() = default;
+  parts.reason = {size_of(call) + 2 + size_of(name) + 2, size_of(said.text)};
+  parts.words = {parts.reason.begin + parts.reason.size + size_of(before_words), size_of(failure.words)};
+  parts.advice = {parts.words.begin + parts.words.size + size_of(before_advice), size_of(advice)};
+  if (failure.advice != nullptr)
+    if (const std::size_t why = std::string_view(advice).rfind(": "); why != std::string_view::npos) {
+      const auto size = static_cast<unsigned>(why);
+      parts.reason = {parts.advice.begin, size};
+      parts.advice = {parts.advice.begin + size + 2, parts.advice.size - size - 2};
+    }
+  return std::runtime_error(made);
+}
+
+void throw_failure(const Failure& failure) {
+  static constexpr void (*of_kind[])(const Failure&) = {nullptr,
+                                                        throw_not_ready,
+                                                        throw_usage,
+                                                        throw_unsupported,
+                                                        throw_capture,
+                                                        throw_context_lost,
+                                                        throw_out_of_resources,
+                                                        throw_device_fault,
+                                                        throw_driver_unavailable,
+                                                        throw_other};
+  if (failure.cause != ErrorCause::unknown && throw_cause_of_failure != nullptr)
+    throw_cause_of_failure(failure);
+  auto* const of_code = of_kind[static_cast<std::size_t>(failure.kind)];
+  if (of_code != nullptr && failure.kind == kind_of(failure.result)) of_code(failure);
+  if (throw_kind_of_failure != nullptr) throw_kind_of_failure(failure);
+  throw DriverError(failure);
+}
 
 void throw_error(CUresult result, const char* call, const char* advice) {
-  switch (static_cast<int>(result)) {
-#define CUEVENT_ERROR(code, name, Class, kind, text, advice_in_table)                                        \
-  case code:                                                                                                 \
-    throw Class(call, advice);
-#include <cuevent/errors.inc>
-  default:
-    throw DriverError(result, call, advice);
-  }
+  throw_failure({.result = result, .call = call, .advice = advice});
+}
+
+namespace {
+
+[[noreturn, gnu::cold]] void fail_as(Thrown thrown, const char* call, const char* words, const char* format,
+                                     std::va_list arguments) {
+  char* advice = nullptr;
+  if (vasprintf(&advice, format, arguments) < 0) throw std::bad_alloc();
+  const std::unique_ptr<char, void (*)(void*)> owner(advice, std::free);
+  Failure failure{
+      .result = thrown.result, .call = call, .advice = advice, .words = words, .cause = thrown.cause};
+  if (thrown.kind != ErrorKind::success) failure.kind = thrown.kind;
+  throw_failure(failure);
+}
+
+} // namespace
+
+void fail(Thrown thrown, const char* call, const char* format, ...) {
+  std::va_list arguments;
+  va_start(arguments, format);
+  fail_as(thrown, call, "", format, arguments);
+}
+
+void fail_refused(Thrown thrown, const char* call, const char* format, ...) {
+  const DriverWords words(thrown.result, call, Words::take);
+  std::va_list arguments;
+  va_start(arguments, format);
+  fail_as(thrown, call, words.text, format, arguments);
+}
+
+void throw_refused(CUresult result, const char* call, const char* advice) {
+  const DriverWords words(result, call, Words::take);
+  throw_failure({.result = result, .call = call, .advice = advice, .words = words.text});
 }
 
 ErrorHook set_error_hook(const ErrorHook& next) noexcept {

@@ -3,6 +3,7 @@
 
 #include "core/capture_state.hpp"
 #include "core/event_errors.hpp"
+#include "core/failure.hpp"
 #include "core/kept_table.hpp"
 #include "core/on_stream.hpp"
 #include "core/require_context.hpp"
@@ -10,11 +11,6 @@
 namespace cuevent { inline namespace CUEVENT_ABI {
 
 namespace {
-
-[[noreturn]] void fail_unrecorded(const char* call, const char* which = "the event") {
-  throw NeverRecorded(
-      call, (std::string(which) + " was not recorded since it was acquired: call record() first").c_str());
-}
 
 /// A lease cannot be part of a graph. Returns CUDA_SUCCESS if `flags` mean none for `stream`, a stream
 /// of `context`.
@@ -36,10 +32,6 @@ EventRef::EventRef(CUevent event, const Driver& driver) noexcept : EventRef() {
   if (event == nullptr || !driver) return;
   event_ = event;
   owner_ = const_cast<DriverEvent*>(&static_cast<const KeptTable&>(driver.table()).of_plain_events);
-}
-
-DriverEvent EventAccess::owner_of_plain_events(const DriverTable& table) noexcept {
-  return DriverEvent(Context(Driver(table), nullptr, 0), nullptr, EventFlags::none, Ownership::borrowed);
 }
 
 const DriverEvent* EventAccess::fresh() const noexcept {
@@ -91,30 +83,6 @@ CUresult EventAccess::wait_otherwise(StreamRef stream, WaitFlags flags) const no
   return result == CUDA_SUCCESS ? event->try_wait(stream) : result;
 }
 
-bool EventAccess::query_relaxed() const {
-  const CUresult result = try_query_relaxed();
-  if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY) fail_query(result, "cuEventQuery");
-  return result == CUDA_SUCCESS;
-}
-
-CUresult EventAccess::try_query_relaxed() const noexcept { return readable().try_query_relaxed(); }
-
-bool EventAccess::synchronize_for(TimeLimit timeout) const { return synchronize_until(Deadline(timeout)); }
-
-bool EventAccess::synchronize_until(Deadline deadline) const {
-  const CUresult result = try_synchronize_until(deadline);
-  if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY) fail_query(result, "cuEventQuery");
-  return result == CUDA_SUCCESS;
-}
-
-CUresult EventAccess::try_synchronize_for(TimeLimit timeout) const noexcept {
-  return try_synchronize_until(Deadline(timeout));
-}
-
-CUresult EventAccess::try_synchronize_until(Deadline deadline) const noexcept {
-  return readable().try_synchronize_until(deadline);
-}
-
 void EventAccess::fail_record(CUresult result, StreamRef stream, RecordFlags flags) const {
   if (leased() && flags != RecordFlags::none && result == CUDA_ERROR_NOT_SUPPORTED)
     fail_lease("cuEventRecordWithFlags");
@@ -131,13 +99,6 @@ void EventAccess::fail_wait(CUresult result, StreamRef stream, WaitFlags flags) 
 void EventAccess::fail_query(CUresult result, const char* call) const {
   if (refuses()) fail_unrecorded(call);
   borrowed().fail_query(result, call);
-}
-
-void EventAccess::fail_elapsed(CUresult result, const EventAccess& end) const {
-  const char* const call = "cuEventElapsedTime";
-  if (unrecorded()) fail_unrecorded(call, "the start event");
-  if (end.unrecorded()) fail_unrecorded(call, "the end event");
-  borrowed().fail_elapsed(result, end.borrowed());
 }
 
 }} // namespace cuevent::CUEVENT_ABI

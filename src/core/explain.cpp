@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
 #include <cuevent/explain.hpp>
 
+#include "core/driver_log.hpp"
 #include "core/explanation.hpp"
-#include "core/refusal.hpp"
+#include "core/failure.hpp"
 #include "core/text_of.hpp"
 
 namespace cuevent { inline namespace CUEVENT_ABI {
 
-constinit thread_local Refusal Refusal::newest;
-
 std::string explain(CUresult result, const char* call) {
-  return DriverError(result, call, with_reasons(result, call).c_str()).what();
+  const DriverWords words(result, call, Words::take);
+  return DriverError(Failure{.result = result, .call = call, .words = words.text}).what();
 }
 
 std::string explain_record(CUresult result, EventRef event, StreamRef stream, RecordFlags flags) {

@@ -44,7 +44,7 @@ IpcHandle IpcHandle::parse(std::string_view text) {
     advice += "has another character at position " + std::to_string(wrong);
   }
   advice += ": pass the complete result of to_string()";
-  throw InvalidValue("IpcHandle::parse", advice.c_str());
+  fail(CUDA_ERROR_INVALID_VALUE, "IpcHandle::parse", "%s", advice.c_str());
 }
 
 CUresult IpcHandle::try_parse(IpcHandle& out, std::string_view text) noexcept {
@@ -65,18 +65,16 @@ IpcHandle DriverEvent::ipc_handle() const {
   const CUresult result = try_ipc_handle(handle);
   if (result == CUDA_SUCCESS) return handle;
   if (event_ == nullptr)
-    throw EmptyEvent(call, "the event is empty: make an event with EventFlags::interprocess");
+    fail(ErrorCause::empty_event, call, "the event is empty: make an event with EventFlags::interprocess");
   if (on_lease())
-    throw NotSupported(call, "the event returns to its pool while other processes use it: call "
-                             "PooledEvent::ipc_handle() or PooledEvent::detach() instead of Lease::event()");
+    fail(CUDA_ERROR_NOT_SUPPORTED, call,
+         "the event returns to its pool while other processes use it: call PooledEvent::ipc_handle() or "
+         "PooledEvent::detach() instead of Lease::event()");
   if (result == CUDA_ERROR_INVALID_HANDLE)
-    throw InvalidHandle(
-        call, with_reasons(result, call,
-                           (flags_ & EventFlags::interprocess) == EventFlags::none
-                               ? "the event cannot be exported: make it with EventFlags::interprocess"
-                               : "an imported event cannot be exported: pass on the handle that it was "
-                                 "opened with")
-                  .c_str());
+    throw_refused(result, call,
+                  (flags_ & EventFlags::interprocess) == EventFlags::none
+                      ? "the event cannot be exported: make it with EventFlags::interprocess"
+                      : "an imported event cannot be exported: pass on the handle that it was opened with");
   context_.driver().fail(result, call);
 }
 
@@ -101,17 +99,12 @@ DriverEvent DriverEvent::from_ipc_handle(const Context& context, const IpcHandle
   if (result == CUDA_SUCCESS) return event;
   require_context(context, call);
   if (result == CUDA_ERROR_INVALID_CONTEXT)
-    throw InvalidContext(
-        call,
-        with_reasons(result, call, "this process exported the event itself: use the event that it exported")
-            .c_str());
+    throw_refused(result, call, "this process exported the event itself: use the event that it exported");
   if (result == CUDA_ERROR_MAP_FAILED)
-    throw MapFailed(
-        call,
-        with_reasons(result, call,
-                     "no other process exports an event with this handle: check that the exporter still "
-                     "runs and that all bytes of the handle arrived")
-            .c_str());
+    throw_refused(
+        result, call,
+        "no other process exports an event with this handle: check that the exporter still runs and "
+        "that all bytes of the handle arrived");
   context.driver().fail(result, call);
 }
 

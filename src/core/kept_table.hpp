@@ -13,6 +13,9 @@ struct KeptTable : DriverTable {
   /// Stands for the owner of every CUevent of this driver that an EventRef got without an owner.
   DriverEvent of_plain_events;
 
+  KeptTable* older = nullptr; // the table that was kept before
+  bool ended = false;         // the exit handler has run
+
   CUlogsCallbackHandle log = nullptr; ///< of the callback for the driver's log; see driver_log.cpp
   KeptTable* older_with_log = nullptr;
 };

@@ -2,6 +2,7 @@
 // Checks of the Context passed to a call. Internal to the library.
 #pragma once
 
+#include "core/failure.hpp"
 #include "core/status.hpp"
 
 #include <cuevent/stream_ref.hpp>
@@ -9,7 +10,8 @@
 namespace cuevent { inline namespace CUEVENT_ABI {
 
 inline void require_context(const Context& context, const char* call) {
-  if (!context) throw InvalidContext(call, "the Context is empty: take one from Context::primary()");
+  if (!context)
+    fail(CUDA_ERROR_INVALID_CONTEXT, call, "the Context is empty: take one from Context::primary()");
 }
 
 /// Checks that `given` is `own`. For calls that take a context to identify a default stream.

@@ -39,6 +39,9 @@ private:
   std::atomic<std::size_t> size_{0};
 };
 
+/// Events that the program has retired.
+extern RetiredList retired_by_program;
+
 /// Events that graphs have released. The program's retired events are in a separate list: a thread
 /// that destroys a graph destroys these events, but not the program's.
 extern RetiredList released_by_graphs;

@@ -24,9 +24,6 @@ struct Status {
   explicit operator bool() const noexcept { return result == CUDA_SUCCESS; }
 };
 
-/// What errors.inc advises for `result`. Empty if nothing is known.
-const char* usual_advice(CUresult result) noexcept;
-
 /// For destructors: reports a failed `call` to the error hook. A lost context has taken its objects with
 /// it, so there is nothing to report.
 inline void report_end(CUresult result, const char* call) noexcept {

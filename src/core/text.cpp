@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-// The texts of core's values, except results (error.cpp) and drivers (driver.cpp).
+// The texts of core's values, except results (error.cpp).
 #include <cuevent/text.hpp>
 
 #include <cuevent/event_ref.hpp>
 #include <cuevent/ipc.hpp>
 
+#include "core/driver_loading.hpp"
 #include "core/value_text.hpp"
 
 namespace cuevent { inline namespace CUEVENT_ABI {
@@ -56,6 +57,12 @@ std::string to_string(ErrorKind kind) {
 std::string to_string(const Context& context) {
   if (!context) return "no context";
   return "context " + address(context.native_handle()) + " (id " + std::to_string(context.id()) + ")";
+}
+
+std::string to_string(const Driver& driver) {
+  if (!driver) return "no driver";
+  return "driver of CUDA " + std::to_string(major_of(driver.version())) + "." +
+         std::to_string(minor_of(driver.version()));
 }
 
 std::string to_string(const DriverEvent& event) { return to_string(EventRef(event)); }

@@ -2,9 +2,8 @@
 // The text of an exception, without the exception. Internal to the library.
 #pragma once
 
-#include "core/driver_log.hpp"
-
 #include <cuevent/error.hpp>
+#include <cuevent/explain.hpp>
 
 #include <string>
 
@@ -21,7 +20,7 @@ std::string text_of(CUresult result, const char* call, const Fail& fail) {
       if (error.result() == result) return error.what();
     }
   }
-  return DriverError(result, call, with_reasons(result, call).c_str()).what();
+  return explain(result, call);
 }
 
 }} // namespace cuevent::CUEVENT_ABI

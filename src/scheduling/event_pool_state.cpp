@@ -3,6 +3,7 @@
 
 #include "core/erase_where.hpp"
 #include "core/explanation.hpp"
+#include "core/failure.hpp"
 #include "core/refusal.hpp"
 #include "core/result_of.hpp"
 
@@ -19,9 +20,6 @@ namespace cuevent { inline namespace CUEVENT_ABI {
 namespace {
 
 constexpr const char* create_event = "cuEventCreate";
-constexpr const char* reserve_events = "EventPool::reserve";
-constexpr std::size_t most_reserved = std::size_t{1} << 31; // documented in EventPool
-
 /// 1 if this process may call pass_barriers(), -1 if the system cannot do it, 0 if not known yet. Not
 /// a local static: a child of a fork would wait forever for the thread that was initialising it.
 constinit std::atomic<int> barriers{0};
@@ -309,65 +307,9 @@ void EventPoolState::count_created() noexcept {
   events_.fetch_add(1, std::memory_order_relaxed); // forget() does not take the mutex
 }
 
-Status EventPoolState::reserve(std::size_t count) noexcept {
-  if (count > max_idle || count > most_reserved) return {CUDA_ERROR_INVALID_VALUE, reserve_events};
-  while (true) {
-    std::size_t missing = 0;
-    {
-      const std::lock_guard lock(mutex_);
-      if (reserve_.size() < count) gather();
-      promised_ = std::max(promised_, on_lease(in_caches()) + creating_ + count);
-      if (reserve_.size() >= count) return {};
-      missing = count - reserve_.size();
-    }
-    for (; missing > 0; --missing) {
-      LeasedEvent* event = nullptr;
-      if (const Status status = create(event); !status) return status;
-      add_to_reserve(event);
-    }
-  }
-}
-
-void fail_to_wait(EventPoolState& pool, CUresult result, const char* call, StreamRef later,
-                  StreamRef earlier) {
-  const bool record = is_call(call, "cuEventRecord");
-  LeasedEvent* event = nullptr; // not the one that was refused, but the cause is the same
-  if ((record || is_call(call, "cuStreamWaitEvent")) && pool.take_any(event)) {
-    const struct Return {
-      LeasedEvent* event;
-      ~Return() { event->pool->give_back(event); }
-    } give_back{event};
-    const DriverEvent& its_event = *event;
-    if (record) Explanation::fail_record(its_event, result, earlier, RecordFlags::none);
-    Explanation::fail_wait(its_event, result, later, WaitFlags::none);
-  }
-  fail_to_take(pool.context.driver(), result, call, pool.flags);
-}
-
 void fail_to_take(const Driver& driver, CUresult result, const char* call, EventFlags flags) {
   if (is_call(call, create_event)) Explanation::fail_create<DriverEvent>(result, driver, flags);
   driver.fail(result, call);
-}
-
-void fail_to_reserve(const Driver& driver, CUresult result, const char* call, EventFlags flags,
-                     std::size_t count, std::size_t max_idle) {
-  if (result == CUDA_ERROR_INVALID_VALUE && is_call(call, reserve_events)) {
-    if (count > max_idle)
-      throw InvalidValue(call, "the count is larger than max_idle: make the pool with a larger max_idle");
-    if (count > most_reserved)
-      throw InvalidValue(call, "the count is more than 2^31, and each is an event: reserve fewer");
-  }
-  fail_to_take(driver, result, call, flags);
-}
-
-void EventPoolState::add_to_reserve(LeasedEvent* event) noexcept {
-  {
-    const std::lock_guard lock(mutex_);
-    count_created();
-    if (spare() == 0) gather(); // other threads may have taken room in the meantime
-    if (spare() > 0) return reserve_.push_back(event);
-  }
-  retire(event); // other threads have returned max_idle events
 }
 
 void EventPoolState::trim() noexcept {

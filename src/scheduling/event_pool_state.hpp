@@ -255,6 +255,8 @@ private:
   std::atomic<std::size_t> references_{1}; // held by the pool, each event and each cache
 };
 
+[[noreturn, gnu::cold]] void fail_empty_pool(const char* call);
+
 /// For a refused acquire() or reserve() of any pool, and for a wait_stream() whose event was refused.
 [[noreturn]] void fail_to_take(const Driver& driver, CUresult result, const char* call, EventFlags flags);
 [[noreturn]] void fail_to_reserve(const Driver& driver, CUresult result, const char* call, EventFlags flags,

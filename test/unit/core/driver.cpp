@@ -182,7 +182,7 @@ TEST_CASE("NO_DEVICE and other failures of cuInit keep their codes") {
 
 TEST_CASE("a driver without a required entry is refused, and the error names the entry") {
   RecordingDriver recording;
-  CHECK_THAT(refusal<DriverUnavailable>([] { return Driver(lacking_query); }),
+  CHECK_THAT(refusal<SharedObjectSymbolNotFound>([] { return Driver(lacking_query); }),
              ContainsSubstring("cuEventQuery"));
 }
 

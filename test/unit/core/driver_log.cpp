@@ -23,7 +23,7 @@ constexpr const char* of_record = "Returning 400 (CUDA_ERROR_INVALID_HANDLE) fro
 constexpr const char* reason = "Event handle is NULL";
 
 struct LogFixture : RecordingFixture {
-  LogFixture() { std::ignore = with_reasons(refused, "cuEventRecord"); }
+  LogFixture() { std::ignore = DriverWords(refused, "cuEventRecord", Words::take); }
   ~LogFixture() {
     set_driver_log(DriverLog::on);
     forget();

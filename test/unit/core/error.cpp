@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include <cuevent/error.hpp>
 
+#include "core/failure.hpp"
+
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
@@ -13,6 +15,7 @@
 #include <string_view>
 #include <system_error>
 #include <type_traits>
+#include <typeinfo>
 #include <unistd.h>
 
 using namespace cuevent;
@@ -215,4 +218,61 @@ TEST_CASE("an error code is equal to its kind, and to no other") {
   CHECK(std::string_view(make_error_condition(ErrorKind::usage).category().name()) == "cuda-driver-kind");
   CHECK(make_error_condition(static_cast<ErrorKind>(99)).message() == "no kind of error");
   CHECK(OutOfMemory("cuMemAlloc").code() == std::errc::not_enough_memory);
+}
+
+TEST_CASE("an exception has its parts as data") {
+  const TimingDisabled error("cuEventElapsedTime",
+                             "the start event was made without timing: make it with timing");
+  CHECK(error.result() == CUDA_ERROR_INVALID_HANDLE);
+  CHECK(error.cause() == ErrorCause::timing_disabled);
+  CHECK(error.reason() == "the start event was made without timing");
+  CHECK(error.driver_words().empty());
+  CHECK(error.advice() == "make it with timing");
+  const DriverError copy = error;
+  CHECK(copy.reason() == error.reason());
+
+  const NotReady usual("cuEventQuery");
+  CHECK(usual.cause() == ErrorCause::unknown);
+  CHECK(usual.reason() == "the work has not completed yet");
+  CHECK(usual.advice() == "query again later, or synchronize first");
+  const InvalidHandle advised("cuEventRecord", "do this");
+  CHECK(advised.reason() == "a handle is null, belongs to another context, or is wrong for this call");
+  CHECK(advised.advice() == "do this");
+}
+
+TEST_CASE("no reason of a row of errors.inc contains its advice") {
+#define CUEVENT_ERROR(code, name, Class, kind, text, advice_of_row)                                          \
+  CHECK(Class("cuTest").reason() == text);                                                                   \
+  CHECK(Class("cuTest").advice() == advice_of_row);
+#include <cuevent/errors.inc>
+}
+
+TEST_CASE("each class of a cause has the cause and is thrown for it") {
+  const auto throws = []<class Class>(const Class*, ErrorCause cause) {
+    CHECK(Class("cuTest").cause() == cause);
+    try {
+      throw_failure({.result = result_for(cause), .call = "cuTest", .cause = cause});
+    } catch (const DriverError& error) {
+      CHECK(typeid(error) == typeid(Class));
+      CHECK(error.cause() == cause);
+      CHECK(error.result() == Class("cuTest").result());
+    }
+  };
+  throws(static_cast<EmptyEvent*>(nullptr), ErrorCause::empty_event);
+  throws(static_cast<TimingDisabled*>(nullptr), ErrorCause::timing_disabled);
+  throws(static_cast<NeverRecorded*>(nullptr), ErrorCause::never_recorded);
+  throws(static_cast<ContextMismatch*>(nullptr), ErrorCause::context_mismatch);
+  throws(static_cast<RecordedInCapture*>(nullptr), ErrorCause::recorded_in_capture);
+  throws(static_cast<ExternalOutsideCapture*>(nullptr), ErrorCause::external_outside_capture);
+  throws(static_cast<SemaphoreAbandoned*>(nullptr), ErrorCause::semaphore_abandoned);
+}
+
+TEST_CASE("a failure of a kind is thrown as the class of the kind, whatever its code") {
+  CHECK_THROWS_AS(
+      throw_failure({.result = CUDA_ERROR_UNKNOWN, .call = "cuInit", .kind = ErrorKind::driver_unavailable}),
+      DriverUnavailable);
+  CHECK_THROWS_AS(
+      throw_failure(
+          {.result = CUDA_ERROR_NO_DEVICE, .call = "cuInit", .kind = ErrorKind::driver_unavailable}),
+      NoDevice);
 }

@@ -93,9 +93,11 @@ bool is_package(const std::string& path) {
   return starts_with_any(path, {"/usr/", "/lib", "/opt/"}) || is_in_python_package(path);
 }
 
+bool is_in_driver(const SourceFrame& frame) { return file_name(frame.library).starts_with("libcuda.so"); }
+
 /// The runtime may be linked statically, and then has this in the names of its functions.
 bool is_runtime_library(const SourceFrame& frame) {
-  return starts_with_any(file_name(frame.library), {"libcudart", "libcuda.so"}) ||
+  return is_in_driver(frame) || file_name(frame.library).starts_with("libcudart") ||
          frame.function.starts_with("libcudart_static");
 }
 
@@ -124,6 +126,11 @@ bool is_of_vendor(Rule rule, const std::vector<SourceFrame>& stack) {
     const auto caller = std::find_if_not(stack.begin(), stack.end(), is_wrapper);
     if (caller != stack.end()) return is_vendors(*caller);
   }
+  // A runtime does nothing by itself. If the stack ends in it, because the caller has no frame pointers, the
+  // caller is not known.
+  if (!stack.empty() && is_runtime_library(stack.back()) && !is_in_driver(stack.back()) &&
+      !is_of_cuda(stack.back().library))
+    return false;
   return std::any_of(stack.begin(), stack.end(), is_vendors) &&
          std::all_of(stack.begin(), stack.end(),
                      [&](const auto& frame) { return is_vendors(frame) || is_standard_library(frame); });

@@ -27,7 +27,8 @@ bool is_cuda_runtime(const SourceFrame& frame);
 bool is_of_vendor(const SourceFrame& frame);
 
 /// Whether a finding of this rule, whose call has this stack, is about code of the vendor alone: no frame is
-/// another one's, or the rule is about events or costs, and a library of the vendor makes the call.
+/// another one's, or the rule is about events or costs, and a library of the vendor makes the call. False if
+/// the stack ends in the runtime, because the caller is not known.
 bool is_of_vendor(Rule rule, const std::vector<SourceFrame>& stack);
 
 /// The name of a function, without its result and arguments: "std::function<void ()>::operator()".

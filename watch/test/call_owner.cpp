@@ -167,7 +167,9 @@ TEST_CASE("a finding about libraries of CUDA alone is not the program's", "[watc
                     driver = frame("/x/libcuda.so.1"), main = frame(program, "main"),
                     linked =
                         frame("/x/site-packages/torch/lib/libtorch_cuda.so", "ncclStrongStreamWaitStream"),
-                    standard = frame("/usr/lib/libstdc++.so.6", "execute_native_thread_routine");
+                    standard = frame("/usr/lib/libstdc++.so.6", "execute_native_thread_routine"),
+                    linked_runtime = frame(program, "libcudart_static_12d4"),
+                    runtime_of_cublas = frame("/x/libcublas.so.12", "libcudart_static_12d4");
   // Whoever has called the library.
   for (const Rule rule : {Rule::wait_never_recorded, Rule::record_replaced, Rule::leaked}) {
     CHECK(watch::is_of_vendor(rule, {runtime, cublas, main}));
@@ -181,6 +183,10 @@ TEST_CASE("a finding about libraries of CUDA alone is not the program's", "[watc
       CHECK(watch::is_of_vendor(rule, stack));
     CHECK_FALSE(watch::is_of_vendor(rule, {runtime, cublas, main}));
     CHECK_FALSE(watch::is_of_vendor(rule, {standard}));
+    // Who has called the runtime is not known.
+    for (const auto& stack : {std::vector{runtime}, {runtime, runtime}, {driver, runtime}, {linked_runtime}})
+      CHECK_FALSE(watch::is_of_vendor(rule, stack));
+    CHECK(watch::is_of_vendor(rule, {runtime, runtime_of_cublas}));
     CHECK_FALSE(watch::is_of_vendor(rule, {}));
   }
   // What the program did is told to whoever asks next.

@@ -21,6 +21,13 @@ struct Meaning {
   int number = 0;
 };
 
+std::string lower(std::string_view text) {
+  std::string made(text);
+  std::ranges::transform(made, made.begin(),
+                         [](char c) { return static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c); });
+  return made;
+}
+
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 /// A number with a space, a sign, zeros or a text around it may be an index.
@@ -35,18 +42,17 @@ Meaning index_of(std::string_view entry, int devices) {
 /// The beginning of a UUID is enough if it is the beginning of no other one, but all simulated devices differ
 /// in the last digit.
 Meaning uuid_of(std::string_view entry, int devices) {
-  std::string lower(entry.substr(4));
-  std::ranges::transform(lower, lower.begin(), [](char c) { return c >= 'A' && c <= 'F' ? c + 32 : c; });
+  const std::string beginning = "GPU-" + lower(entry.substr(4));
   for (int number = 0; number != devices; ++number) {
     const std::string uuid = uuid_text_of(number);
     if (entry == uuid) return {Entry::uuid, number};
-    if (uuid.starts_with("GPU-" + lower)) return {Entry::unknown};
+    if (uuid.starts_with(beginning)) return {Entry::unknown};
   }
   return {Entry::invalid};
 }
 
 Meaning device_of(std::string_view entry, int devices) {
-  if (entry.starts_with("GPU-")) return uuid_of(entry, devices);
+  if (lower(entry.substr(0, 4)) == "gpu-") return uuid_of(entry, devices);
   if (entry.empty()) return {Entry::invalid};
   const char first = entry.front();
   if (is_digit(first) || first == '+' || first == ' ' || first == '\t') return index_of(entry, devices);

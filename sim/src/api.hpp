@@ -49,6 +49,8 @@ public:
 #undef STREAM_ENTRY
 
 private:
+  void see_devices();
+
   // Handle lookup
   std::shared_ptr<Context> current_context();
   /// A device accepts a push of a dead context. Creating an object in a dead context is undefined.

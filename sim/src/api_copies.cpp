@@ -497,8 +497,8 @@ CUresult Api::batch(CUdeviceptr* to, CUdeviceptr* from, size_t* sizes, size_t co
             CUDA_ERROR_INVALID_VALUE);
   for (size_t i = 0; i < attribute_count; ++i)
     refuse_if(!known_order(attributes[i].srcAccessOrder) || attributes[i].flags > 1 || first[i] >= count ||
-                  !is_hint(attributes[i].srcLocHint, computer_.options.devices) ||
-                  !is_hint(attributes[i].dstLocHint, computer_.options.devices) ||
+                  !is_hint(attributes[i].srcLocHint, computer_.devices()) ||
+                  !is_hint(attributes[i].dstLocHint, computer_.devices()) ||
                   (i > 0 && first[i] <= first[i - 1]),
               CUDA_ERROR_INVALID_VALUE);
   refuse_if(on->capture != nullptr, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED); // the capture is unharmed

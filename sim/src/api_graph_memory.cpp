@@ -85,7 +85,7 @@ void Api::check_place_of_node(const CUmemPoolProps& wanted) {
   refuse_if(wanted.allocType != CU_MEM_ALLOCATION_TYPE_PINNED && wanted.allocType != place::managed,
             CUDA_ERROR_INVALID_VALUE);
   refuse_if(place::is_of_host(wanted.location), CUDA_ERROR_NOT_SUPPORTED);
-  refuse_if(type != CU_MEM_LOCATION_TYPE_DEVICE || id < 0 || id >= computer_.options.devices,
+  refuse_if(type != CU_MEM_LOCATION_TYPE_DEVICE || id < 0 || id >= computer_.devices(),
             CUDA_ERROR_INVALID_VALUE);
   refuse_if((wanted.handleTypes & ~place::shareable) != 0, CUDA_ERROR_INVALID_VALUE);
   refuse_if(wanted.handleTypes != CU_MEM_HANDLE_TYPE_NONE, CUDA_ERROR_NOT_SUPPORTED);

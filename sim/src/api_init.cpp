@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: MIT
 #include "api.hpp"
 #include "device_attributes.hpp"
+#include "device_identity.hpp"
 #include "driver_table.hpp"
+#include "visible_devices.hpp"
+
+#include "../../environment/unknown_variables.hpp"
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <string>
 #include <string_view>
+#include <utility>
 
 namespace cuevent::sim {
 
@@ -14,9 +21,25 @@ CUresult Api::cuInit(unsigned int flags) {
   refuse_if(process_.deinitialized, CUDA_ERROR_DEINITIALIZED);
   refuse_if(process_.forked, CUDA_ERROR_NOT_INITIALIZED);
   refuse_if(flags != 0, CUDA_ERROR_INVALID_VALUE);
+  if (Computer::reads_environment && !computer_.visible) see_devices();
+  refuse_if(computer_.devices() == 0, CUDA_ERROR_NO_DEVICE);
   process_.initialized = true;
   computer_.register_exit_handlers();
   return CUDA_SUCCESS;
+}
+
+/// Programs set the variable before they first use the driver, which may be long after it was loaded.
+void Api::see_devices() {
+  const char* const value = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (value == nullptr) return;
+  auto visible = visible_devices(value, computer_.options.devices);
+  if (!visible) {
+    environment::Text shown;
+    shown.add(value);
+    not_modelled(std::string("CUDA_VISIBLE_DEVICES=") + shown.get() +
+                 ": write each device once, as its index or as its whole UUID, without spaces");
+  }
+  computer_.visible = std::move(*visible);
 }
 
 CUresult Api::cuDriverGetVersion(int* version) {
@@ -163,7 +186,7 @@ CUresult Api::cuGetExportTable(const void** table, const CUuuid* id) {
 
 CUresult Api::cuDeviceGet(CUdevice* found, int ordinal) {
   refuse_if(found == nullptr, CUDA_ERROR_INVALID_VALUE);
-  const int devices = computer_.options.devices;
+  const int devices = computer_.devices();
   if (ordinal < 0 || ordinal >= devices)
     refuse(CUDA_ERROR_INVALID_DEVICE,
            reasons::made("Parameter ordinal must be between 0 and " + std::to_string(devices)));
@@ -173,7 +196,7 @@ CUresult Api::cuDeviceGet(CUdevice* found, int ordinal) {
 
 CUresult Api::cuDeviceGetCount(int* count) {
   refuse_if(count == nullptr, CUDA_ERROR_INVALID_VALUE);
-  *count = computer_.options.devices;
+  *count = computer_.devices();
   return CUDA_SUCCESS;
 }
 
@@ -182,16 +205,15 @@ CUresult Api::cuDeviceGetName(char* name, int length, CUdevice which) {
   const int ordinal = device(which);
   if (length == 0) crash("there is no room for the name of the device");
   const auto room = static_cast<unsigned>(length); // as a device reads it
-  std::snprintf(name, std::min(room, 4096u), "cuevent simulated device %d", ordinal);
+  std::snprintf(name, std::min(room, 4096u), "cuevent simulated device %d", computer_.number_of(ordinal));
   return CUDA_SUCCESS;
 }
 
 CUresult Api::cuDeviceGetUuid(CUuuid* uuid, CUdevice which) {
   refuse_if(uuid == nullptr, CUDA_ERROR_INVALID_VALUE);
   const int ordinal = device(which);
-  std::memset(uuid->bytes, 0, sizeof uuid->bytes);
-  std::memcpy(uuid->bytes, "cuevent sim ", 12);
-  uuid->bytes[15] = static_cast<char>(ordinal);
+  const auto of_device = uuid_of(computer_.number_of(ordinal));
+  std::memcpy(uuid->bytes, of_device.data(), sizeof uuid->bytes);
   return CUDA_SUCCESS;
 }
 
@@ -211,7 +233,7 @@ CUresult Api::cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUd
   refuse_if(attribute <= 0 || attribute >= CU_DEVICE_ATTRIBUTE_MAX, CUDA_ERROR_INVALID_VALUE);
   switch (attribute) {
   case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
-    *value = ordinal + 1;
+    *value = computer_.number_of(ordinal) + 1;
     break;
   case CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID:
     *value = 0;

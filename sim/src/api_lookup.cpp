@@ -16,7 +16,7 @@ std::string Api::ending() const {
 }
 
 int Api::device(CUdevice device) {
-  refuse_if(device < 0 || device >= computer_.options.devices, CUDA_ERROR_INVALID_DEVICE);
+  refuse_if(device < 0 || device >= computer_.devices(), CUDA_ERROR_INVALID_DEVICE);
   return device;
 }
 

@@ -69,7 +69,7 @@ CUresult Api::cuMemAdvise_v2(CUdeviceptr pointer, size_t bytes, CUmem_advise adv
               CUDA_ERROR_INVALID_VALUE);
     // The older call says INVALID_DEVICE.
     if (has_place(advice) && place.type == CU_MEM_LOCATION_TYPE_DEVICE)
-      refuse_if(place.id < 0 || place.id >= computer_.options.devices, CUDA_ERROR_INVALID_VALUE);
+      refuse_if(place.id < 0 || place.id >= computer_.devices(), CUDA_ERROR_INVALID_VALUE);
   }
   return advise(pointer, bytes, advice, place);
 }

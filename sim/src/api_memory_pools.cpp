@@ -85,14 +85,14 @@ CUresult Api::cuDeviceGetDefaultMemPool(CUmemoryPool* out, CUdevice which) {
 
 CUresult Api::cuDeviceGetMemPool(CUmemoryPool* out, CUdevice which) {
   refuse_if(out == nullptr, CUDA_ERROR_INVALID_VALUE);
-  refuse_if(which < 0 || which >= computer_.options.devices, CUDA_ERROR_INVALID_VALUE);
+  refuse_if(which < 0 || which >= computer_.devices(), CUDA_ERROR_INVALID_VALUE);
   *out = as<CUmemoryPool>(*pools_of(which).current);
   return CUDA_SUCCESS;
 }
 
 CUresult Api::cuDeviceSetMemPool(CUdevice which, CUmemoryPool handle) {
   unsafe_call();
-  refuse_if(which < 0 || which >= computer_.options.devices, CUDA_ERROR_INVALID_VALUE);
+  refuse_if(which < 0 || which >= computer_.devices(), CUDA_ERROR_INVALID_VALUE);
   const auto chosen = pool(handle);
   if (chosen->device >= 0) {
     pools_of(which).current = chosen;
@@ -162,10 +162,10 @@ CUresult Api::cuMemPoolCreate(CUmemoryPool* out, const CUmemPoolProps* propertie
   const bool of_device =
       properties->allocType == CU_MEM_ALLOCATION_TYPE_PINNED && where.type == CU_MEM_LOCATION_TYPE_DEVICE;
   if (properties->allocType == place::managed) {
-    check_managed_pool(*properties, limits, computer_.options.devices);
+    check_managed_pool(*properties, limits, computer_.devices());
   } else {
     refuse_if(properties->allocType != CU_MEM_ALLOCATION_TYPE_PINNED, CUDA_ERROR_INVALID_VALUE);
-    check_pinned_pool(*properties, computer_.options.devices);
+    check_pinned_pool(*properties, computer_.devices());
     refuse_if(of_device && limits.most_bytes == ~std::uint64_t{0}, CUDA_ERROR_OUT_OF_MEMORY);
   }
   const auto made = of_device ? new_pool(where.id) : new_pool(pool_kind(properties->allocType, where));
@@ -354,7 +354,7 @@ CUresult Api::cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPool handle, 
   const auto asked = pool(handle);
   const bool by_host = asked->device < 0 && place::is_of_host(*place);
   refuse_if(!by_host && (place->type != CU_MEM_LOCATION_TYPE_DEVICE || place->id < 0 ||
-                         place->id >= computer_.options.devices),
+                         place->id >= computer_.devices()),
             CUDA_ERROR_INVALID_VALUE);
   const bool access = by_host             ? asked->device == MemoryPool::of_the_host || asked->host_has_access
                       : asked->device < 0 ? (asked->devices_with_access >> place->id & 1) != 0
@@ -414,7 +414,7 @@ Process::Pools& Api::pools_of(const CUmemLocation* where, CUmemAllocationType ty
   refuse_if(where->type < place::none || where->type > place::host_numa, CUDA_ERROR_NOT_SUPPORTED);
   refuse_if(type != CU_MEM_ALLOCATION_TYPE_PINNED && type != place::managed, CUDA_ERROR_INVALID_VALUE);
   const bool nowhere = where->type == place::none && type == place::managed;
-  refuse_if(!nowhere && !is_place(*where, computer_.options.devices), CUDA_ERROR_INVALID_VALUE);
+  refuse_if(!nowhere && !is_place(*where, computer_.devices()), CUDA_ERROR_INVALID_VALUE);
   if (type == CU_MEM_ALLOCATION_TYPE_PINNED && where->type == CU_MEM_LOCATION_TYPE_DEVICE)
     return pools_of(where->id);
   return pools_of(pool_kind(type, *where));

@@ -2,12 +2,15 @@
 // Limits, places of devices, and what an address belongs to.
 
 #include "api.hpp"
+#include "device_identity.hpp"
 #include "memory_pool.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstring>
+#include <optional>
+#include <string>
 
 namespace cuevent::sim {
 
@@ -93,57 +96,23 @@ CUresult Api::cuCtxResetPersistingL2Cache() {
 
 // Places of devices
 
-namespace {
-
-std::string bus_id(int ordinal) {
-  static_assert(most_devices < 10, "a bus is one digit");
-  return "0000:0" + std::to_string(ordinal + 1) + ":00.0";
-}
-
-} // namespace
-
 CUresult Api::cuDeviceGetPCIBusId(char* id, int room, CUdevice which) {
   refuse_if(id == nullptr, CUDA_ERROR_INVALID_VALUE);
   const int ordinal = device(which);
   if (room < 0) *id = '\0';
   refuse_if(room <= 0, CUDA_ERROR_INVALID_VALUE);
-  const std::string full = bus_id(ordinal);
+  const std::string full = bus_id_of(computer_.number_of(ordinal));
   std::snprintf(id, static_cast<std::size_t>(room), "%s", full.c_str()); // also if it has no room
   refuse_if(static_cast<std::size_t>(room) <= full.size(), CUDA_ERROR_INVALID_VALUE);
   return CUDA_SUCCESS;
 }
 
-namespace {
-
-struct Place {
-  std::array<unsigned, 3> numbers{}; ///< of the domain, the bus and the device
-  unsigned function = 0;
-  bool operator==(const Place&) const = default;
-};
-
-/// "domain:bus:device", "domain:bus:device.function" or "bus:device.function", in hexadecimal numbers as
-/// scanf() reads them: with spaces, a sign and a prefix before each.
-Place place_of(const char* text) {
-  Place place;
-  auto& [domain, bus, device] = place.numbers;
-  int end = 0;
-  const auto is_all = [&] { return end != 0 && text[end] == '\0'; };
-  if (std::sscanf(text, "%x:%x:%x.%x%n", &domain, &bus, &device, &place.function, &end) == 4 && is_all())
-    return place;
-  place = {}, end = 0;
-  if (std::sscanf(text, "%x:%x:%x%n", &domain, &bus, &device, &end) == 3 && is_all()) return place;
-  place = {}, end = 0;
-  if (std::sscanf(text, "%x:%x.%x%n", &bus, &device, &place.function, &end) == 3 && is_all()) return place;
-  refuse(CUDA_ERROR_INVALID_VALUE);
-}
-
-} // namespace
-
 CUresult Api::cuDeviceGetByPCIBusId(CUdevice* out, const char* id) {
   refuse_if(out == nullptr || id == nullptr, CUDA_ERROR_INVALID_VALUE);
-  const Place asked = place_of(id);
-  for (int ordinal = 0; ordinal < computer_.options.devices; ++ordinal) {
-    if (asked != place_of(bus_id(ordinal).c_str())) continue;
+  const std::optional<BusPlace> asked = place_of(id);
+  refuse_if(!asked, CUDA_ERROR_INVALID_VALUE);
+  for (int ordinal = 0; ordinal < computer_.devices(); ++ordinal) {
+    if (asked != place_of(bus_id_of(computer_.number_of(ordinal)).c_str())) continue;
     *out = ordinal;
     return CUDA_SUCCESS;
   }

@@ -102,7 +102,8 @@ CUresult Api::cuMemCreate(CUmemGenericAllocationHandle* out, size_t bytes, const
   const auto made = make<PhysicalMemory>(Kind::physical_memory, nullptr);
   made->bytes = bytes;
   made->properties = properties;
-  if (!make_file(*made)) {
+  const int place = properties.location.id;
+  if (!make_file(*made, on_device ? computer_.number_of(place) : place)) {
     computer_.handles.remove(*made, ending());
     refuse(CUDA_ERROR_OUT_OF_MEMORY);
   }
@@ -225,8 +226,7 @@ CUresult Api::cuMemSetAccess(CUdeviceptr at, size_t bytes, const CUmemAccessDesc
                   flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
               CUDA_ERROR_INVALID_VALUE);
     refuse_if(where.type == place::host || where.type == place::host_numa, CUDA_ERROR_NOT_SUPPORTED);
-    refuse_if(where.type != CU_MEM_LOCATION_TYPE_DEVICE || where.id < 0 ||
-                  where.id >= computer_.options.devices,
+    refuse_if(where.type != CU_MEM_LOCATION_TYPE_DEVICE || where.id < 0 || where.id >= computer_.devices(),
               CUDA_ERROR_INVALID_VALUE);
   }
   for (Allocation* const each : mapped)
@@ -279,7 +279,11 @@ CUresult Api::cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* out, 
             CUDA_ERROR_UNKNOWN);
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties.location.type = static_cast<CUmemLocationType>(type_of_place);
-  if (type_of_place == CU_MEM_LOCATION_TYPE_DEVICE) device(properties.location.id);
+  if (type_of_place == CU_MEM_LOCATION_TYPE_DEVICE) {
+    const auto seen = computer_.seen_as(properties.location.id);
+    if (!seen) not_modelled("memory of a device that this process does not see");
+    properties.location.id = device(*seen);
+  }
   struct stat found {};
   const int file = fcntl(given, F_DUPFD_CLOEXEC, 0);
   refuse_if(file < 0 || fstat(file, &found) != 0, CUDA_ERROR_UNKNOWN);

@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <new>
+#include <optional>
 #include <pthread.h>
 
 namespace cuevent::sim {
@@ -55,6 +56,13 @@ Computer::Computer() {
                    child.waiters_.clear();
                    child.mutex.unlock();
                  });
+}
+
+std::optional<CUdevice> Computer::seen_as(int number) const {
+  if (!visible) return number;
+  const auto found = std::ranges::find(*visible, number);
+  if (found == visible->end()) return std::nullopt;
+  return static_cast<CUdevice>(found - visible->begin());
 }
 
 void Computer::reset(Lock& lock, const Options& chosen) {
@@ -105,6 +113,7 @@ void Computer::begin_session(const Options& chosen) {
   stream_ids = 1;
   capture_ids = 0;
   options = chosen;
+  visible.reset();
   origin_ = std::chrono::steady_clock::now();
 }
 

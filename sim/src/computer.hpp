@@ -14,7 +14,9 @@
 #include <condition_variable>
 #include <list>
 #include <mutex>
+#include <optional>
 #include <thread>
+#include <vector>
 
 namespace cuevent::sim {
 
@@ -33,6 +35,8 @@ public:
 
   // Protected by the lock
   Options options;
+  /// The numbers of the devices that the program sees, in its order. Empty if it sees all of them.
+  std::optional<std::vector<int>> visible;
   Handles handles;
   HostThread host;
   Scheduler scheduler{host};
@@ -58,8 +62,18 @@ public:
 
   void reset(Lock&, const Options&);
   void end_process(Process&);
+  /// The drop-in library reads CUDA_VISIBLE_DEVICES.
+  static inline bool reads_environment = false;
   /// Sets the options used before the first session. The drop-in library calls this.
   static void set_default_options(const Options&);
+
+  /// How many the program sees.
+  int devices() const { return visible ? static_cast<int>(visible->size()) : options.devices; }
+  /// In the machine.
+  int number_of(CUdevice seen) const { return visible ? (*visible)[static_cast<std::size_t>(seen)] : seen; }
+
+  /// As what the program sees the device with this number in the machine.
+  std::optional<CUdevice> seen_as(int number) const;
 
   bool running() const { return options.mode == Mode::running; }
   /// Called at the start of a driver call. Time passes.

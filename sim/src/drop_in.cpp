@@ -120,6 +120,7 @@ const bool configured = [] {
   options.reuse_handles = seed_from("CUEVENT_SIM_REUSE_HANDLES");
   options.unmodelled = unmodelled_from("CUEVENT_SIM_UNMODELLED");
   Computer::set_default_options(options);
+  Computer::reads_environment = true;
   // A program with raised rights writes no file that its user names.
   if (const char* const path = secure_getenv("CUEVENT_SIM_REPORT"); path != nullptr && *path != '\0') {
     Report& report = Computer::instance().report;

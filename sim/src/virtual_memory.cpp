@@ -19,9 +19,9 @@ constexpr int reserved = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 } // namespace
 
 /// The name tells another process where the memory is.
-bool make_file(PhysicalMemory& memory) {
-  const CUmemLocation& place = memory.properties.location;
-  const std::string name = file_name + std::to_string(place.type) + ":" + std::to_string(place.id);
+bool make_file(PhysicalMemory& memory, int number) {
+  const std::string name =
+      file_name + std::to_string(memory.properties.location.type) + ":" + std::to_string(number);
   memory.file = memfd_create(name.c_str(), MFD_CLOEXEC);
   if (memory.file < 0 || ftruncate(memory.file, static_cast<off_t>(memory.bytes)) != 0) return false;
   void* const content = mmap(nullptr, memory.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory.file, 0);

@@ -75,8 +75,8 @@ private:
 /// The first part of the name of the file, before its place.
 inline const std::string file_name = "cuevent-sim:";
 
-/// Makes the file. False if the system does not.
-bool make_file(PhysicalMemory&);
+/// Makes the file. `number` is the one of its device in the machine. False if the system makes no file.
+bool make_file(PhysicalMemory&, int number);
 
 /// Shows the memory at an address inside of a range.
 void show(const PhysicalMemory&, std::uintptr_t address);

@@ -148,9 +148,13 @@ inline constexpr ErrorTexts error_texts = [] {
   return made;
 }();
 static_assert(coded_size <= 0xffff, "a place has 16 bits");
-static_assert(std::is_sorted(std::begin(error_texts.rows), std::end(error_texts.rows),
-                             [](const ErrorRow& a, const ErrorRow& b) { return a.code < b.code; }),
-              "the rows are looked up by bisection");
+static_assert(
+    [] { // std::is_sorted is a constant in C++20 only
+      for (std::size_t i = 1; i < std::size(error_texts.rows); ++i)
+        if (error_texts.rows[i].code < error_texts.rows[i - 1].code) return false;
+      return true;
+    }(),
+    "the rows are looked up by bisection");
 
 /// Null for a code that has no row.
 inline const ErrorRow* find_row(int code) noexcept {

@@ -46,6 +46,7 @@ private:
   void prepare(const Call& call);
   void prepare_work(const Call& call);
   void prepare_launch(const Call& call);
+  void prepare_failed(const Call& call);
   void prepare_free(const Call& call);
 
   // After it: is something not ordered?
@@ -106,11 +107,7 @@ void OrderRules::before(const Call& call) {
   used_ = {};
   launched_ = nullptr;
   effects_ = {};
-  if (!call.succeeded()) {
-    memory_.keep(call);
-    if (!parts_.empty() && call.result == CUDA_ERROR_INVALID_VALUE) used_ = use_of(call); // that was freed?
-    return;
-  }
+  if (!call.succeeded()) return prepare_failed(call);
   call_ = call;
   if (call.verb() == Verb::copy) call_.stream_handle = (call.marks & per_thread) != 0 ? 2 : 1;
   if (const auto place = std::ranges::find(parts_, MemoryPart::place, &Part::kind); place != parts_.end()) {
@@ -171,6 +168,14 @@ void OrderRules::prepare_launch(const Call& call) {
   if (work == nullptr) ++blind_.launches;
   if (work != nullptr) launched_ = &work->used;
   static_cast<HostEffects&>(effects_) = work != nullptr ? work->used : unknown_effects;
+}
+
+/// Perhaps because its memory was freed, as a call that the process ended in.
+void OrderRules::prepare_failed(const Call& call) {
+  memory_.keep(call);
+  if (!parts_.empty() && call.result == CUDA_ERROR_INVALID_VALUE) used_ = use_of(call);
+  if (call.verb() != Verb::graph_launch || capture_of(call)) return;
+  if (const GraphWork* const work = graphs_.launched(call.exec)) used_ = work->used;
 }
 
 /// cuMemFree and its like wait for the device. But cuMemFree does not wait for anything if the memory is of a

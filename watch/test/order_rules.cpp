@@ -259,6 +259,29 @@ TEST_CASE("a copy that is refused because its memory was freed is found", "[orde
   }
 }
 
+TEST_CASE("a launch whose memory was freed is found, also if it fails or the process ends in it", "[order]") {
+  constexpr std::uint64_t graph = 0x70, exec = 0x80;
+  for (const bool is_freed : {false, true})
+    for (const CUresult result : {CUDA_SUCCESS, CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_ILLEGAL_ADDRESS})
+      for (const bool returns : {false, true}) {
+        INFO(is_freed << result << returns);
+        Ordered process;
+        process.see("cuStreamBeginCapture_v2", {third, CU_STREAM_CAPTURE_MODE_RELAXED});
+        process.set(memory, third);
+        process.see("cuStreamEndCapture", {third, graph});
+        process.see("cuGraphInstantiateWithFlags", {exec, graph, 0});
+        if (is_freed) {
+          process.see(MemoryPart::freed, {memory, 0});
+          process.see("cuMemFree_v2", {});
+        }
+        watch::Call launch = call_of("cuGraphLaunch", {exec, second, 1});
+        launch.result = static_cast<std::uint32_t>(result);
+        launch.returned = returns;
+        process.see_call(launch);
+        CHECK((process.end().find("freed-while-used 1") == 0) == is_freed);
+      }
+}
+
 TEST_CASE("the driver may know memory of a pool that was freed", "[order]") {
   Ordered process;
   process.allocate(memory, 4096, first);

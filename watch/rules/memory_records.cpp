@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t ends_kept = 4096;    // beyond them, old uses after a free are not found
 constexpr std::uint64_t most_polled = 256; // bytes of a status that the host may poll
-constexpr std::uint64_t most_staged = std::uint64_t{1} << 20; // measured: bytes of a copy that did not wait
+constexpr std::uint64_t most_staged = std::uint64_t{2} << 20; // measured: bytes of a copy that did not wait
 
 /// Measured on an H200: cuMemcpyHtoD from pageable memory returned before the copy was done at 1, 4 and 16
 /// MiB, and not at 256 KiB and 64 MiB.

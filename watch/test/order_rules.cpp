@@ -175,7 +175,7 @@ std::uint64_t shape(watch::Named named) { return static_cast<std::uint64_t>(name
 } // namespace
 
 TEST_CASE("a copy of what no call has allocated orders something only if it may wait", "[order]") {
-  constexpr std::uint64_t unknown = 0x70'0000, host = 0x7FFF'0000, small = 512, large = 2 << 20;
+  constexpr std::uint64_t unknown = 0x70'0000, host = 0x7FFF'0000, small = 2 << 20, large = small + 4;
   using watch::Named;
   struct {
     const char* what;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Compares the rules of memory with a search: memory_search PROGRAMS [SEED]. A program is a random sequence of
-// allocations, frees, copies, fills, kernels, graphs and waits. The search keeps every operation, and for each
-// the set of all that come before it. It shares no code with what it checks. Prints the first difference and
-// returns 1.
+// Compares the rules of memory with a search: memory_search PROGRAMS [SEED]. A program is a random sequence
+// of allocations, frees, copies, fills, kernels, graphs and waits. The search keeps every operation, and for
+// each the set of all that come before it. It shares no code with what it checks. Prints the first difference
+// and returns 1.
 #include "rules/order_rules.hpp"
 #include "rules/world.hpp"
 
@@ -113,8 +113,9 @@ public:
 private:
   static constexpr unsigned stream_count = 3, legacy = stream_count, event_count = 3;
   static constexpr std::uint64_t slots = 4, slot_size = 64 * MiB, block_size = 40 * MiB;
-  static constexpr std::uint64_t first_slot = 1ULL << 40U, host_slot = 2ULL << 40U, unknown_begin = 3ULL << 40U,
-                                 heap = 4ULL << 40U, graph = 0x7000, exec = 0x8000, event = 0x9000;
+  static constexpr std::uint64_t first_slot = 1ULL << 40U, host_slot = 2ULL << 40U,
+                                 unknown_begin = 3ULL << 40U, heap = 4ULL << 40U, graph = 0x7000,
+                                 exec = 0x8000, event = 0x9000;
 
   // ---- The calls, as the auditor records them ----
 
@@ -204,8 +205,8 @@ private:
   }
 
   bool uses_freed(const Node& node) const {
-    return std::ranges::any_of(node.uses,
-                               [this](const auto& use) { return use.second && blocks_[*use.second].has_ended; });
+    return std::ranges::any_of(
+        node.uses, [this](const auto& use) { return use.second && blocks_[*use.second].has_ended; });
   }
 
   void expect(watch::Rule rule) { expected_[rule] = 1; }
@@ -216,8 +217,9 @@ private:
     if (!at) return;
     Block& block = blocks_[*at];
     for (const Use& earlier : block.uses)
-      if (!by_kernel && !earlier.by_kernel && earlier.node != node && (earlier.place.writes || place.writes) &&
-          overlap(earlier.place, place) && !before_[node].test(earlier.node) && !host_then_.test(earlier.node))
+      if (!by_kernel && !earlier.by_kernel && earlier.node != node &&
+          (earlier.place.writes || place.writes) && overlap(earlier.place, place) &&
+          !before_[node].test(earlier.node) && !host_then_.test(earlier.node))
         expect(watch::Rule::unordered_copies);
     block.uses.push_back({place, node, by_kernel, false});
   }
@@ -420,7 +422,8 @@ private:
   }
 
   Place large_source() {
-    constexpr std::uint64_t widths[] = {256 * KiB, MiB - 1, MiB, 2 * MiB, 2 * MiB + 1, 16 * MiB, 16 * MiB + 1, 17 * MiB};
+    constexpr std::uint64_t widths[] = {256 * KiB,   MiB - 1,  MiB,          2 * MiB,
+                                        2 * MiB + 1, 16 * MiB, 16 * MiB + 1, 17 * MiB};
     return {heap, widths[draw(8)], 1, false, Named::of_host};
   }
   static Place of_width(Place place, std::uint64_t width) {
@@ -478,7 +481,8 @@ private:
         const Block& in = blocks_[*block];
         if (in.kind >= Block::pinned) learnt = {true, true};
         node.uses.emplace_back(Place{word, in.size, 1, true}, block);
-      } else if (!block && hole != nullptr && hole->begin == word && blocks_[hole->block].kind != Block::pinned) {
+      } else if (!block && hole != nullptr && hole->begin == word &&
+                 blocks_[hole->block].kind != Block::pinned) {
         node.uses.emplace_back(Place{word, 1, 1, true}, hole->block);
       }
     }

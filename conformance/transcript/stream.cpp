@@ -229,6 +229,54 @@ void beside_full_queue(Lab& lab) {
   cu.MemHostUnregister(pinned.data());
 }
 
+// Which questions about pointers and objects wait for a full queue of their context.
+void questions_beside_full_queue(Lab& lab) {
+  const Api& cu = lab.cu;
+  const CUfunction nothing = lab.kernel("step");
+  Stream full(lab), other(lab);
+  CUdeviceptr device = 0, pooled = 0, begin = 0;
+  lab.must(cu.MemAlloc(&device, 64), "cuMemAlloc");
+  lab.must(cu.MemAllocAsync(&pooled, 64, other), "cuMemAllocAsync");
+  lab.must(cu.StreamSynchronize(other), "synchronize");
+  const CUdeviceptr pinned = Lab::address(lab.word());
+  const CUdeviceptr pageable = reinterpret_cast<CUdeviceptr>(&begin);
+  std::uint64_t type = 0, range = 0, start = 0, managed = 0;
+  std::size_t size = 0;
+  unsigned long long number = 0;
+  const auto attribute = [&](CUdeviceptr address) {
+    return cu.PointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address);
+  };
+  const auto attributes = [&](CUdeviceptr address) {
+    CUpointer_attribute wanted[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                                    CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE};
+    void* answers[] = {&type, &managed, &start, &range};
+    return cu.PointerGetAttributes(4, wanted, answers, address);
+  };
+  const std::pair<const char*, std::function<CUresult()>> calls[] = {
+      {"attribute.device", [&] { return attribute(device); }},
+      {"attribute.pooled", [&] { return attribute(pooled); }},
+      {"attribute.pinned", [&] { return attribute(pinned); }},
+      {"attribute.pageable", [&] { return attribute(pageable); }},
+      {"attributes.device", [&] { return attributes(device); }},
+      {"attributes.pooled", [&] { return attributes(pooled); }},
+      {"attributes.pinned", [&] { return attributes(pinned); }},
+      {"attributes.pageable", [&] { return attributes(pageable); }},
+      {"address_range", [&] { return cu.MemGetAddressRange(&begin, &size, device); }},
+      {"context_id", [&] { return cu.CtxGetId(lab.home, &number); }},
+      {"stream_id", [&] { return cu.StreamGetId(full, &number); }},
+  };
+  for (const auto& [name, call] : calls) {
+    Gate gate(lab, full);
+    Filler filler(lab, [&] { return cu.LaunchKernel(nothing, 1, 1, 1, 1, 1, 1, 0, full, nullptr, nullptr); });
+    Background attempt(lab, call);
+    lab.shows(std::string(name) + ".returns", filler.blocked() && attempt.returns_within(500ms));
+    gate.open();
+    lab.is(name, attempt.join());
+    lab.must(filler.thread.join(), "submission");
+    lab.must(cu.StreamSynchronize(full), "synchronize");
+  }
+}
+
 // Ends of graphs with a user object, while another thread is blocked on a full queue.
 void ends_beside_full_queue(Lab& lab) {
   const Api& cu = lab.cu;
@@ -423,6 +471,7 @@ std::vector<Scenario> stream_scenarios() {
           {"stream.destroy_default", destroy_default, Place::child},
           {"stream.full_queue", full_queue, Place::child},
           {"stream.beside_full_queue", beside_full_queue, Place::child, 1, 9},
+          {"stream.questions_beside_full_queue", questions_beside_full_queue, Place::probe},
           {"stream.ends_beside_full_queue", ends_beside_full_queue, Place::child, 1, 9},
           {"stream.queue_by_kind", queue_by_kind, Place::child, 1, 10},
           {"stream.full_of_records", full_of_records, Place::child}};

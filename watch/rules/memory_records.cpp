@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t ends_kept = 4096;    // beyond them, old uses after a free are not found
 constexpr std::uint64_t most_polled = 256; // bytes of a status that the host may poll
-constexpr std::uint64_t most_staged = std::uint64_t{1} << 20; // measured: bytes of a copy that did not wait
+constexpr std::uint64_t most_staged = std::uint64_t{2} << 20; // measured: bytes of a copy that did not wait
 
 /// Measured on an H200: cuMemcpyHtoD from pageable memory returned before the copy was done at 1, 4 and 16
 /// MiB, and not at 256 KiB and 64 MiB.
@@ -30,8 +30,7 @@ typename Map::mapped_type taken_out(Map& map, std::uint32_t thread) {
 
 } // namespace
 
-void MemoryRecords::take(const Call& record,
-                         const std::function<std::optional<Free>(const StreamKey&)>& free) {
+void MemoryRecords::take(const Call& record, std::optional<Free> free) {
   const Part part{static_cast<MemoryPart>(record.number), {record.address, record.value, record.flags}};
   if (part.kind == MemoryPart::told_host) return; // the World knows it
   const bool is_unmap = part.kind == MemoryPart::unmapped;
@@ -43,14 +42,12 @@ void MemoryRecords::take(const Call& record,
   else if (Allocation freed = memory_.free(part.words[0]); freed.size != 0)
     dying.push_back(std::move(freed));
   const Handle stream = is_unmap ? 0 : part.words[1];
-  std::optional<Free> in_order;
-  if (stream != 0) in_order = free(key_of(stream, record.context, record.thread));
   for (Allocation& each : dying) {
-    const bool is_known = stream == 0 ? each.origin != Origin::registered : in_order && !in_order->is_held;
+    const bool is_known = stream == 0 ? each.origin != Origin::registered : free && !free->is_held;
     if (!is_known) each.identity = 0; // it may be used later
     // Another thread may get the address before the record of the call.
-    if (in_order)
-      freed_.add(each, in_order->mark);
+    if (free)
+      freed_.add(each, free->mark);
     else if (is_known)
       freed_.add(each, std::nullopt);
   }

@@ -7,7 +7,7 @@
 #include "rules/unseen_memory.hpp"
 #include "rules/work_kinds.hpp"
 
-#include <functional>
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -27,9 +27,8 @@ public:
     OrderMark mark;
     bool is_held;
   };
-  /// A record of memory. `free` tells about the next work of a stream: nothing if the stream is
-  /// capturing.
-  void take(const Call& record, const std::function<std::optional<Free>(const StreamKey&)>& free);
+  /// A record of memory. `free`: of a stream-ordered free, if the stream is known.
+  void take(const Call& record, std::optional<Free> free);
   /// What belongs to the next call of the thread.
   std::vector<Part> parts_of_next_call(std::uint32_t thread);
   /// What the next call of the thread frees. Empty if that is not known.
@@ -46,8 +45,11 @@ public:
   void note_handle(const Part& part);
   /// The point of a stream-ordered allocation, which is the first write.
   void note_made(const Call& call, const Part& part, const Point& point, const Order& order);
-  /// Memory of a graph gets this address.
-  void forget_freed(const Part& part) { freed_.take(part.words[0], part.words[1]); }
+  /// Memory of a graph gets this address. Its life is not known.
+  void give_to_graph(const Part& part) {
+    freed_.take(part.words[0], part.words[1]);
+    memory_.free(part.words[0], part.words[1]);
+  }
   void end_context(Handle context) { memory_.end_context(context); }
 
   /// What the call uses. Counts kernels whose parameters are not known, and memory.

@@ -50,6 +50,7 @@ private:
   void prepare_free(const Call& call);
 
   // After it: is something not ordered?
+  void take(const Call& record);
   void check_work(const Call& call);
   void check(const Call& call, const Used& used);
   void check(const Call& call, const Access& access, const Allocation& allocation,
@@ -58,7 +59,8 @@ private:
   void check_graph(GraphWork* work);
   void check_ends(const Call& call, const Used& used);
   void check_free(const Call& call);
-  void check_free(const Call& call, const Allocation& freed, std::optional<Finding>& finding);
+  void check_free(const Call& call, const Allocation& freed, const std::vector<Point>& functions,
+                  std::optional<Finding>& finding);
   bool is_done_before_free(const Call& call, const Access& access) const;
   void report(std::optional<Finding> finding);
   std::vector<Point> open_functions(const Access& access) const;
@@ -141,7 +143,7 @@ void OrderRules::prepare(const Call& call) {
     return prepare_free(call);
   case Verb::node_add:
     for (const Part& part : parts_)
-      if (part.kind == MemoryPart::allocated) memory_.forget_freed(part);
+      if (part.kind == MemoryPart::allocated) memory_.give_to_graph(part);
     return;
   default:
     return;
@@ -152,7 +154,7 @@ void OrderRules::prepare_work(const Call& call) {
   for (const Part& part : parts_)
     if (part.kind == MemoryPart::allocated || part.kind == MemoryPart::allocated_host) {
       if (capture_of(call))
-        memory_.forget_freed(part);
+        memory_.give_to_graph(part);
       else
         effects_.behind = memory_.allocate(call, part);
       return;
@@ -192,12 +194,7 @@ void OrderRules::prepare_free(const Call& call) {
 // ---- After the call ----
 
 void OrderRules::after(const Call& call) {
-  if (call.verb() == Verb::memory_part)
-    return memory_.take(call, [this](const StreamKey& key) -> std::optional<MemoryRecords::Free> {
-      const StreamState* const stream = world_.stream(key);
-      if (stream == nullptr || stream->is_capturing()) return std::nullopt;
-      return MemoryRecords::Free{world_.order().next(*stream), world_.order().is_held(*stream)};
-    });
+  if (call.verb() == Verb::memory_part) return take(call);
   if (!call.is_of_the_program()) return;
   if (!call.succeeded()) return check_ends(call, used_);
   if (!doubts_.empty()) end_doubts();
@@ -219,6 +216,18 @@ void OrderRules::after(const Call& call) {
   default:
     return check_graph(graphs_.see(call_, parts_, [&] { return use_of(call_); }));
   }
+}
+
+/// A captured free is of memory of a graph, as measured, and frees nothing before a launch.
+void OrderRules::take(const Call& record) {
+  const bool is_free = record.number == static_cast<std::uint64_t>(MemoryPart::freed);
+  const StreamState* const stream = is_free && record.value != 0
+                                        ? world_.stream(key_of(record.value, record.context, record.thread))
+                                        : nullptr;
+  if (stream != nullptr && stream->is_capturing()) return;
+  std::optional<MemoryRecords::Free> free;
+  if (stream != nullptr) free = {world_.order().next(*stream), world_.order().is_held(*stream)};
+  memory_.take(record, std::move(free));
 }
 
 void OrderRules::check_work(const Call& call) {
@@ -297,20 +306,16 @@ void OrderRules::check(const Call& call, const Access& access, const Allocation&
       functions.insert(functions.end(), access.after->begin(), access.after->end());
       others.push_back(earlier.point);
     }
-    if (!functions.empty()) {
-      if (is_certain)
-        doubt(overlap(call, access, earlier, allocation), std::move(others), std::move(functions));
-      continue;
+    if (!is_certain) {
+      // Of two kernels, nothing tells which of them writes.
+      if (!all_ || finding || earlier.use == Use::word || access.use == Use::word) continue;
+      if (earlier.use != Use::copied && access.use != Use::copied) continue;
+      if (call.stack == 0 || ++seen_[{earlier.site.stack, call.stack}] < repetitions) continue;
     }
-    if (is_certain) {
+    if (functions.empty())
       finding = overlap(call, access, earlier, allocation);
-      continue;
-    }
-    // Of two kernels, nothing tells which of them writes.
-    if (!all_ || finding || earlier.use == Use::word || access.use == Use::word) continue;
-    if (earlier.use != Use::copied && access.use != Use::copied) continue;
-    if (call.stack == 0 || ++seen_[{earlier.site.stack, call.stack}] < repetitions) continue;
-    finding = overlap(call, access, earlier, allocation);
+    else
+      doubt(overlap(call, access, earlier, allocation), std::move(others), std::move(functions));
   }
 }
 
@@ -418,18 +423,21 @@ bool OrderRules::is_done_before_free(const Call& call, const Access& access) con
 
 void OrderRules::check_free(const Call& call) {
   std::optional<Finding> finding;
-  const bool is_held = call.has_stream() && world_.order().is_held();
+  std::vector<Point> functions; // that the free comes after, and that may wait for the last use
+  if (call.has_stream()) functions = world_.order().host_functions();
+  const bool is_held = call.has_stream() && world_.order().is_held() && functions.empty();
   if (!effects_.waits_for_device && !is_held)
     for (const Allocation& freed : freed_)
-      check_free(call, freed, finding);
+      check_free(call, freed, functions, finding);
   memory_.end(call, std::exchange(freed_, {}));
   report(std::move(finding));
 }
 
-void OrderRules::check_free(const Call& call, const Allocation& freed, std::optional<Finding>& finding) {
+/// A function before the use only makes it later.
+void OrderRules::check_free(const Call& call, const Allocation& freed, const std::vector<Point>& functions,
+                            std::optional<Finding>& finding) {
   for (const Access& access : freed.accesses) {
-    if (is_allocation(access) || is_done_before_free(call, access) || !open_functions(access).empty())
-      continue;
+    if (is_allocation(access) || is_done_before_free(call, access)) continue;
     const bool is_certain = access.use <= Use::pointer;
     if (!is_certain && !all_) continue;
     const StreamKey user = key_of(access.site.stream, access.site.context, access.site.thread);
@@ -439,10 +447,14 @@ void OrderRules::check_free(const Call& call, const Allocation& freed, std::opti
     sentence += std::string(" while ") + verb_of(access) + " on " + stream_text(user);
     sentence +=
         is_certain ? " uses it: nothing orders the free behind it" : " may use it" + doubt_text(access);
-    finding = Finding{Rule::freed_while_used, std::move(sentence), call, {}};
-    finding->is_possible = !is_certain;
-    finding->earlier.push_back({"it is used by this call", access.site.call()});
-    finding->earlier.push_back({"it was allocated here", freed.made.call()});
+    Finding found{Rule::freed_while_used, std::move(sentence), call, {}};
+    found.is_possible = !is_certain;
+    found.earlier.push_back({"it is used by this call", access.site.call()});
+    found.earlier.push_back({"it was allocated here", freed.made.call()});
+    if (functions.empty())
+      finding = std::move(found);
+    else
+      doubt(std::move(found), {access.point}, functions);
   }
 }
 

@@ -34,6 +34,99 @@ MISTAKE("unordered-copies", written_behind_a_host_function,
   expect(cuCtxSynchronize());
 }
 
+MISTAKE("freed-while-used", freed_after_a_use_behind_a_host_function,
+        "memory is freed while its last copy waits behind a host function", with_order) {
+  const CUdeviceptr memory = from_pool(gpu.a), to = on_device();
+  order(gpu, gpu.a, gpu.b);
+  launch_function(gpu.b);
+  expect(cuMemcpyDtoDAsync(to, memory, block, gpu.b)); //!
+  if (corrected) order(gpu, gpu.b, gpu.a);
+  expect(cuMemFreeAsync(memory, gpu.a)); //!
+}
+
+MISTAKE("freed-while-used", freed_after_a_kernel_behind_a_host_function,
+        "memory is freed while a kernel with its address waits behind a host function", with_order) {
+  const CUfunction touch = kernel("touch");
+  CUdeviceptr memory = from_pool(gpu.a);
+  void* arguments[] = {&memory};
+  order(gpu, gpu.a, gpu.b);
+  launch_function(gpu.b);
+  expect(cuLaunchKernel(touch, 1, 1, 1, 1, 1, 1, 0, gpu.b, arguments, nullptr)); //!
+  if (corrected) order(gpu, gpu.b, gpu.a);
+  expect(cuMemFreeAsync(memory, gpu.a)); //!
+}
+
+MISTAKE("freed-while-used", freed_behind_a_host_function,
+        "a free comes after a host function, and not after the use", with_order) {
+  const CUdeviceptr memory = from_pool(gpu.a), to = on_device();
+  order(gpu, gpu.a, gpu.b);
+  expect(cuMemcpyDtoDAsync(to, memory, block, gpu.b)); //!
+  launch_function(gpu.a);
+  if (corrected) order(gpu, gpu.b, gpu.a);
+  expect(cuMemFreeAsync(memory, gpu.a)); //!
+  finish(gpu.a);
+}
+
+MISTAKE("unordered-kernel", kernel_behind_a_host_function,
+        "kernels behind host functions get memory that another stream copies", with_order) {
+  const CUfunction touch = kernel("touch");
+  CUdeviceptr memory = on_device();
+  const CUdeviceptr to = on_device();
+  void* arguments[] = {&memory};
+  for (int step = 0; step < 4; ++step) {
+    expect(cuMemcpyDtoDAsync(to, memory, block, gpu.a)); //!
+    launch_function(gpu.b);
+    if (corrected) order(gpu, gpu.a, gpu.b);
+    expect(cuLaunchKernel(touch, 1, 1, 1, 1, 1, 1, 0, gpu.b, arguments, nullptr)); //!
+    finish(gpu.b);
+    finish(gpu.a);
+  }
+}
+
+HARMLESS(free_waits_for_a_worker,
+         "a free is behind a host function that waits for a thread, which waits for the other stream",
+         with_order) {
+  static unsigned done = 0;
+  const CUdeviceptr memory = from_pool(gpu.a);
+  order(gpu, gpu.a, gpu.b);
+  expect(cuLaunchHostFunc(
+      gpu.a,
+      [](void*) {
+        while (__atomic_load_n(&done, __ATOMIC_ACQUIRE) == 0)
+          sched_yield();
+      },
+      nullptr));
+  zero(memory, gpu.b);
+  expect(cuMemFreeAsync(memory, gpu.a));
+  finish(gpu.b);
+  __atomic_store_n(&done, 1U, __ATOMIC_RELEASE);
+  finish(gpu.a);
+}
+
+HARMLESS(kernels_wait_for_a_worker,
+         "kernels are behind host functions that wait for a thread, which waits for the other stream",
+         with_order) {
+  static unsigned done = 0;
+  const CUfunction touch = kernel("touch");
+  CUdeviceptr memory = on_device();
+  void* arguments[] = {&memory};
+  for (int step = 0; step < 4; ++step) {
+    __atomic_store_n(&done, 0U, __ATOMIC_RELEASE);
+    expect(cuLaunchHostFunc(
+        gpu.b,
+        [](void*) {
+          while (__atomic_load_n(&done, __ATOMIC_ACQUIRE) == 0)
+            sched_yield();
+        },
+        nullptr));
+    zero(memory, gpu.a);
+    expect(cuLaunchKernel(touch, 1, 1, 1, 1, 1, 1, 0, gpu.b, arguments, nullptr));
+    finish(gpu.a);
+    __atomic_store_n(&done, 1U, __ATOMIC_RELEASE);
+    finish(gpu.b);
+  }
+}
+
 HARMLESS(function_waits_for_a_worker, "a host function waits for a thread, which waits for the other stream",
          with_order) {
   static unsigned done = 0;

@@ -175,7 +175,7 @@ std::uint64_t shape(watch::Named named) { return static_cast<std::uint64_t>(name
 } // namespace
 
 TEST_CASE("a copy of what no call has allocated orders something only if it may wait", "[order]") {
-  constexpr std::uint64_t unknown = 0x70'0000, host = 0x7FFF'0000, small = 512, large = 2 << 20;
+  constexpr std::uint64_t unknown = 0x70'0000, host = 0x7FFF'0000, small = 2 << 20, large = small + 4;
   using watch::Named;
   struct {
     const char* what;
@@ -280,6 +280,42 @@ TEST_CASE("a launch whose memory was freed is found, also if it fails or the pro
         process.see_call(launch);
         CHECK((process.end().find("freed-while-used 1") == 0) == is_freed);
       }
+}
+
+TEST_CASE("a captured free ends nothing, whether the driver takes it or not", "[order]") {
+  for (const CUresult result : {CUDA_SUCCESS, CUDA_ERROR_INVALID_VALUE})
+    for (const bool is_freed_later : {false, true}) {
+      Ordered process;
+      process.allocate(memory, 4096, first);
+      process.see("cuStreamBeginCapture_v2", {third, CU_STREAM_CAPTURE_MODE_RELAXED});
+      process.see(MemoryPart::freed, {memory, third});
+      process.see("cuMemFreeAsync", {third}, result);
+      process.see("cuStreamEndCapture", {third, 0x70});
+      process.set(memory, first);
+      if (is_freed_later) process.free(memory, first);
+      process.set(memory, second);
+      const std::string found = process.end();
+      CHECK((found.find("unordered-copies") == 0) == !is_freed_later);
+      CHECK((found.find("freed-while-used") == 0) == is_freed_later);
+    }
+}
+
+TEST_CASE("memory of a graph may get an address that other memory of a graph had", "[order]") {
+  for (const bool is_captured : {false, true}) {
+    Ordered process;
+    process.see(MemoryPart::found, {0x50'0000, 4096});
+    process.see(MemoryPart::read, {0x50'0000, 512, 1});
+    process.see(MemoryPart::written, {other, 512, 1});
+    process.see("cuMemcpyDtoDAsync_v2", {first});
+    if (is_captured) process.see("cuStreamBeginCapture_v2", {third, CU_STREAM_CAPTURE_MODE_RELAXED});
+    process.see(MemoryPart::allocated, {0x50'0000, 4096});
+    if (is_captured)
+      process.see("cuMemAllocAsync", {third});
+    else
+      process.see("cuGraphAddMemAllocNode", {0x73, 0x70});
+    process.set(0x50'0000, second);
+    CHECK(process.end().empty());
+  }
 }
 
 TEST_CASE("the driver may know memory of a pool that was freed", "[order]") {

@@ -13,9 +13,9 @@ namespace watch {
 
 namespace {
 
-constexpr Size copies_told = 64; // of a batch
+constexpr Size copies_told = 64;  // of a batch
 constexpr Size most_pointers = 8; // of one parameter that are taken for nothing else
-constexpr Size slices_told = 16; // of a copy in three dimensions
+constexpr Size slices_told = 16;  // of a copy in three dimensions
 
 std::uint64_t address_of(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
 

@@ -194,6 +194,10 @@ bool is_all_pointers(const unsigned char* value, Size size, const Bounds& bounds
         values != nullptr ? static_cast<const unsigned char*>(values[i]) : buffer + parameter.offset;
     if (values == nullptr && parameter.offset + Size{parameter.size} > size) break;
     if (value == nullptr) continue;
+    if (parameter.size == 8) {
+      pointers.add(value);
+      continue;
+    }
     Words& words = is_all_pointers(value, parameter.size, bounds) ? pointers : inside;
     for (Size at = 0; at + 8 <= parameter.size; at += 8)
       words.add(value + at);

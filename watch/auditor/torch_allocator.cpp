@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The structures here are of C++ as GCC lays them out on Linux. They were the same in PyTorch 2.1 to 2.15; the
-// names of the functions contain the types, so a version with other types is not observed.
+// The structures here are of C++ as GCC lays them out on Linux. The names of PyTorch's functions contain the
+// types, so a version with types of other names is not observed.
 #include "auditor/torch_allocator.hpp"
 
 #include "auditor/loaded_library.hpp"

@@ -11,7 +11,7 @@ namespace watch {
 namespace {
 
 constexpr std::size_t uses_kept = 32;          // of a free range; beyond them, the oldest are forgotten
-constexpr std::size_t free_ranges_kept = 4096; // that are free and in use; beyond them, findings are lost
+constexpr std::size_t free_ranges_kept = 4096; // that are free and in use; beyond them, they are forgotten
 
 /// Whoever comes after the later one comes after the earlier one too.
 bool stands_for(const FormerUse& later, const FormerUse& earlier) {
@@ -52,13 +52,18 @@ Allocation Blocks::free(const Call& record, const Order& order) {
   for (const Access& each : freed.accesses)
     add(uses, {each, freed.size, freed.made, Site(record)}, order);
   if (uses.empty()) return freed;
-  if (free_.size() == free_ranges_kept)
-    std::erase_if(free_, [&](const auto& range) {
-      return std::ranges::all_of(
-          range.second.uses, [&](const FormerUse& use) { return order.is_known_by_host(use.access.point); });
-    });
-  if (free_.size() < free_ranges_kept) free_[freed.begin] = {freed.end(), std::move(uses)};
+  if (free_.size() >= free_ranges_kept) forget_known(order);
+  free_[freed.begin] = {freed.end(), std::move(uses)};
   return freed;
+}
+
+/// What the host knows to be done; all, if that is little.
+void Blocks::forget_known(const Order& order) {
+  std::erase_if(free_, [&](const auto& range) {
+    return std::ranges::all_of(
+        range.second.uses, [&](const FormerUse& use) { return order.is_known_by_host(use.access.point); });
+  });
+  if (free_.size() > free_ranges_kept / 2) free_.clear();
 }
 
 /// What is left of a range at the sides keeps its uses.

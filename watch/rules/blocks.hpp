@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The blocks of PyTorch's allocator. A free block is given away again at once, and nothing waits for its uses.
-// So whoever uses a block has to come after the uses of the blocks that were there before.
+// The blocks of PyTorch's allocator. A free block is given away again at once, and nothing waits for its
+// uses. So whoever uses a block has to come after the uses of the blocks that were there before.
 #pragma once
 
 #include "rules/memory.hpp"
@@ -34,6 +34,7 @@ private:
     std::uint64_t end;
     std::vector<FormerUse> uses;
   };
+  void forget_known(const Order& order);
   std::vector<FormerUse> take(std::uint64_t begin, std::uint64_t size, const Order& order);
 
   Memory live_;

@@ -34,8 +34,8 @@ std::string place_text(const StreamKey& stream) {
   return stream.handle == 0 ? " of the graph" : " on " + stream_text(stream);
 }
 
-/// Two copies, or a kernel and a copy that writes all of a block of which the kernel has the begin. The host or
-/// a kernel may poll a block of a few bytes.
+/// Two copies, or a kernel and a copy that writes all of a block of which the kernel has the begin. A kernel
+/// may poll a block of a few bytes.
 bool is_certain_conflict(const Access& one, const Access& other, const Allocation& in) {
   if (one.use == Use::copied && other.use == Use::copied) return true;
   const Access& copy = one.use == Use::copied ? one : other;
@@ -239,12 +239,13 @@ void OrderRules::after(const Call& call) {
 
 void OrderRules::take_part(const Call& record) {
   const StreamOrder& order = world_.order();
+  const unsigned long blocks = memory_.blocks();
   memory_.take(record, order.order(), [&](const StreamKey& key) -> std::optional<MemoryRecords::Free> {
     const StreamState* const stream = world_.stream(key);
     if (stream == nullptr || stream->is_capturing()) return std::nullopt;
     return MemoryRecords::Free{order.next(*stream), order.is_held(*stream)};
   });
-  blind_.blocks = memory_.blocks();
+  blind_.blocks += memory_.blocks() - blocks;
 }
 
 void OrderRules::check_work(const Call& call) {
@@ -341,7 +342,8 @@ void OrderRules::check(const Call& call, const Access& access, const Allocation&
   }
 }
 
-/// The memory of blocks that were freed is in use again. Nothing waits between the two, unless the program does.
+/// The memory of blocks that were freed is in use again. Nothing waits between the two, unless the program
+/// does.
 void OrderRules::check_former(const Call& call, const Access& access, const Allocation& block,
                               std::optional<Finding>& finding) {
   for (const FormerUse& former : block.former) {

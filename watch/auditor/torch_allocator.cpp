@@ -7,6 +7,7 @@
 #include "auditor/recorder.hpp"
 #include "auditor/stacks.hpp"
 #include "auditor/state.hpp"
+#include "protocol/protocol.hpp"
 
 #include <cstddef>
 #include <cstdint>

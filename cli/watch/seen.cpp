@@ -32,7 +32,7 @@ std::string unseen_memory_text(const watch::UnseenMemory& memory) {
 /// What the rules about memory did not see.
 std::string blindness_text(const watch::OrderBlindness& blind, bool has_torch) {
   std::string text;
-  if (has_torch && blind.frees == 0)
+  if (has_torch && blind.frees == 0 && blind.blocks == 0)
     text += "; PyTorch's allocator hides its frees: set PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync";
   if (blind.kernels > 0)
     text += "; the driver has no parameter information for " + counted(blind.kernels, "launch", "launches") +

@@ -166,6 +166,8 @@ template <Verb verb>
   if constexpr (verb == Verb::stream_destroy) cleared_by_fork->gone_streams.add(call.words[0]);
   if (offers_frames<verb>(call)) [[unlikely]]
     offer_python_frames(thread);
+  if constexpr (verb == Verb::memory_make)
+    if (has_feature(memory_use)) observe_torch_allocator();
   thread.slot->begun = ticks();
   begin_call(thread, call);
   if constexpr (begins_capture(verb)) count_capture_before();

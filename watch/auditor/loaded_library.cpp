@@ -86,6 +86,11 @@ void* exported_function(const link_map& library, const char* name, const char* s
   return symbol == nullptr ? nullptr : reinterpret_cast<void*>(library.l_addr + symbol->st_value);
 }
 
+std::size_t exported_size(const link_map& library, const char* name) {
+  const ElfW(Sym)* const symbol = symbol_of(library, name, nullptr);
+  return symbol == nullptr ? 0 : symbol->st_size;
+}
+
 bool redirect_function(const link_map& library, const char* name, const char* suffix, void* replacement) {
   auto* const symbol = const_cast<ElfW(Sym)*>(symbol_of(library, name, suffix));
   if (symbol == nullptr) return false;

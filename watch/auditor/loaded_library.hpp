@@ -3,12 +3,16 @@
 // auditor's namespace, and may not be called from inside the loader.
 #pragma once
 
+#include <cstddef>
 #include <link.h>
 
 namespace watch {
 
 /// The address of an exported function, or null. `suffix` is appended to the name; it may be null.
 void* exported_function(const link_map& library, const char* name, const char* suffix);
+
+/// The bytes of an exported function or variable; 0 if there is none.
+std::size_t exported_size(const link_map& library, const char* name);
 
 /// Lets every later binding to this exported function lead to `replacement`. False if it cannot be done.
 bool redirect_function(const link_map& library, const char* name, const char* suffix, void* replacement);

@@ -13,8 +13,9 @@ namespace watch {
 
 namespace {
 
-constexpr Size copies_told = 64; // of a batch
-constexpr Size slices_told = 16; // of a copy in three dimensions
+constexpr Size copies_told = 64;  // of a batch
+constexpr Size most_pointers = 8; // of one parameter that are taken for nothing else
+constexpr Size slices_told = 16;  // of a copy in three dimensions
 
 std::uint64_t address_of(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
 
@@ -157,6 +158,18 @@ private:
   unsigned count_ = 0;
 };
 
+/// Whether a parameter is an array of pointers, as far as that shows: then each of them is meant, and none is
+/// a number or the rest of something older.
+bool is_all_pointers(const unsigned char* value, Size size, const Bounds& bounds) {
+  if (size % 8 != 0 || size > most_pointers * 8) return false;
+  for (Size at = 0; at < size; at += 8) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, value + at, sizeof word);
+    if (!bounds.hold(word)) return false;
+  }
+  return true;
+}
+
 [[gnu::hot]] void tell_launch(const Told& told, CUfunction function, void** values, void** extra) {
   const Parameters parameters = parameters_of(told.library, function);
   const auto* buffer = static_cast<const unsigned char*>(nullptr);
@@ -181,11 +194,13 @@ private:
         values != nullptr ? static_cast<const unsigned char*>(values[i]) : buffer + parameter.offset;
     if (values == nullptr && parameter.offset + Size{parameter.size} > size) break;
     if (value == nullptr) continue;
-    if (parameter.size == 8)
+    if (parameter.size == 8) {
       pointers.add(value);
-    else
-      for (Size at = 0; at + 8 <= parameter.size; at += 8)
-        inside.add(value + at);
+      continue;
+    }
+    Words& words = is_all_pointers(value, parameter.size, bounds) ? pointers : inside;
+    for (Size at = 0; at + 8 <= parameter.size; at += 8)
+      words.add(value + at);
   }
   pointers.finish();
   inside.finish();

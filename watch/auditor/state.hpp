@@ -31,6 +31,7 @@
 #include "auditor/program_functions.hpp"
 #include "auditor/python_frames.hpp"
 #include "auditor/quiet_mode.hpp"
+#include "auditor/torch_allocator.hpp"
 #include "protocol/protocol.hpp"
 
 #include <atomic>
@@ -91,6 +92,7 @@ struct alignas(128) State {
   std::atomic<std::uint32_t> initialized; // not 0: cuInit has succeeded here, or in an ancestor
   QuietMode quiet{};
   Python python;
+  TorchAllocator torch_allocator{};
   std::atomic<CachedStack*> stacks[thread_limit]{}; // by slot; whoever gets the slot gets the memory
   std::atomic<std::uint64_t> tick_rate{};           // ticks in 2^20 ns, or 0
 };

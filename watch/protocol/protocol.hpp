@@ -11,7 +11,7 @@
 
 namespace watch {
 
-inline constexpr std::uint32_t protocol_version = 15; // changes with any type of this file and with calls.hpp
+inline constexpr std::uint32_t protocol_version = 16; // changes with any type of this file and with calls.hpp
 
 inline constexpr std::uint32_t folder_limit = 200; // bytes of the name of the folder, with its end
 /// A file in the folder that the reader has locked as long as it lives.
@@ -75,6 +75,9 @@ enum class MemoryPart : std::uint8_t {
   variable,          // of a module: address, size
   found,             // address, size: no watched call has allocated it, and the driver knows it
   array,             // nothing: the call uses an array
+  // Of no call, but of PyTorch's allocator, with the stack: address, size; 0 if the usual pool has it
+  block_allocated,
+  block_freed, // the same
 };
 
 /// Which calls get a stack.

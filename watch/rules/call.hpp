@@ -75,6 +75,7 @@ struct Call {
   std::array<Handle, 2> events() const { return {event, second_event}; }
   /// "cuEventRecord_ptsz".
   std::string name() const {
+    if (!is_of_the_program()) return "PyTorch's allocator"; // no other record is named
     const EntryData& data = entry_data[entry];
     return std::string(data.symbol) + ((marks & per_thread) != 0 ? data.suffix : "");
   }

@@ -96,7 +96,7 @@ Allocation& Memory::allocate(std::uint64_t begin, std::uint64_t size) {
   Allocation& made = all_[begin];
   made.begin = begin;
   made.size = size;
-  made.identity = ++last_;
+  made.identity = new_identity();
   return made;
 }
 

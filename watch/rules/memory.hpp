@@ -47,6 +47,8 @@ enum class Use : std::uint8_t {
   word,    // a part of a larger parameter, perhaps stale
 };
 
+inline constexpr std::uint64_t most_polled = 256; // bytes of a status that somebody may poll
+
 /// Of one allocation: other memory may get its address.
 using Identity = std::uint64_t;
 
@@ -68,6 +70,14 @@ enum class Origin : std::uint8_t {
   mapped,     // cuMemMap
   variable,   // of a module
   found,      // the driver knew it, and no watched call has made it
+  block,      // of PyTorch's allocator, in other memory
+};
+
+/// A use of a block that was there before.
+struct FormerUse {
+  Access access;
+  std::uint64_t size = 0; // of that block
+  Site made, freed;
 };
 
 struct Allocation {
@@ -78,8 +88,10 @@ struct Allocation {
   bool is_managed = false; // and the driver moves it
   Handle context = 0;
   Site made;
-  bool has_slices = false;      // kernels get pointers into it
-  std::vector<Access> accesses; // that the host has not waited for
+  bool has_slices = false;            // kernels get pointers into it
+  bool is_in_graph = false;           // of a block: a graph may use it after the free
+  std::vector<Access> accesses;       // that the host has not waited for
+  std::vector<FormerUse> former = {}; // of a block: whoever uses it comes after these
 
   std::uint64_t end() const { return begin + size; }
   /// Forgets what is ordered before everything that follows, and what the new access stands for. Of many
@@ -116,6 +128,7 @@ public:
   }
   void end_context(Handle context);
   std::size_t size() const { return all_.size(); }
+  Identity new_identity() { return ++last_; }
 
 private:
   std::map<std::uint64_t, Allocation>::iterator first_behind(std::uint64_t address);

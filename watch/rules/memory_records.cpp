@@ -8,7 +8,6 @@ namespace watch {
 namespace {
 
 constexpr std::size_t ends_kept = 4096;    // beyond them, old uses after a free are not found
-constexpr std::uint64_t most_polled = 256; // bytes of a status that the host may poll
 constexpr std::uint64_t most_staged = std::uint64_t{2} << 20; // measured: bytes of a copy that did not wait
 
 /// Measured on an H200: cuMemcpyHtoD from pageable memory returned before the copy was done at 1, 4 and 16
@@ -30,9 +29,11 @@ typename Map::mapped_type taken_out(Map& map, std::uint32_t thread) {
 
 } // namespace
 
-void MemoryRecords::take(const Call& record, std::optional<Free> free) {
+void MemoryRecords::take(const Call& record, const Order& order, std::optional<Free> free) {
   const Part part{static_cast<MemoryPart>(record.number), {record.address, record.value, record.flags}};
   if (part.kind == MemoryPart::told_host) return; // the World knows it
+  if (part.kind == MemoryPart::block_allocated || part.kind == MemoryPart::block_freed)
+    return take_block(record, order);
   const bool is_unmap = part.kind == MemoryPart::unmapped;
   if (part.kind != MemoryPart::freed && !is_unmap) return parts_[record.thread].push_back(part);
   std::vector<Allocation>& dying = dying_[record.thread];
@@ -43,6 +44,7 @@ void MemoryRecords::take(const Call& record, std::optional<Free> free) {
     dying.push_back(std::move(freed));
   const Handle stream = is_unmap ? 0 : part.words[1];
   for (Allocation& each : dying) {
+    blocks_.forget(each.begin, each.size);
     const bool is_known = stream == 0 ? each.origin != Origin::registered : free && !free->is_held;
     if (!is_known) each.identity = 0; // it may be used later
     // Another thread may get the address before the record of the call.
@@ -51,6 +53,28 @@ void MemoryRecords::take(const Call& record, std::optional<Free> free) {
     else if (is_known)
       freed_.add(each, std::nullopt);
   }
+}
+
+void MemoryRecords::take_block(const Call& record, const Order& order) {
+  const std::uint64_t begin = record.address, size = record.value;
+  if (static_cast<MemoryPart>(record.number) == MemoryPart::block_allocated) {
+    const Allocation* const in = memory_.at(begin);
+    if (in == nullptr || in->origin == Origin::found || size == 0 || begin + size < begin) return;
+    ++blocks_seen_;
+    const bool may_be_of_a_graph = record.flags != 0; // whose launches use it after its free
+    return blocks_.allocate(record, *in, may_be_of_a_graph ? 0 : memory_.new_identity(), order);
+  }
+  const Allocation freed = blocks_.free(record, order);
+  if (freed.is_in_graph) note_end(freed, Site(record));
+}
+
+void MemoryRecords::note_in_graph(const Access& access) {
+  if (Allocation* const block = blocks_.at(access.rows.begin)) block->is_in_graph = true;
+}
+
+void MemoryRecords::end_context(Handle context) {
+  memory_.end_context(context);
+  blocks_.end_context(context);
 }
 
 std::vector<Part> MemoryRecords::parts_of_next_call(std::uint32_t thread) {
@@ -63,10 +87,14 @@ std::vector<Allocation> MemoryRecords::freed_by_next_call(std::uint32_t thread) 
 
 void MemoryRecords::end(const Call& call, std::vector<Allocation> freed) {
   for (const Allocation& each : freed)
-    if (each.identity != 0) ended_[each.identity] = {each.origin, each.made, Site(call)};
+    note_end(each, Site(call));
+  if (call.verb() == Verb::memory_free) freed_last_[call.thread] = std::move(freed);
+}
+
+void MemoryRecords::note_end(const Allocation& freed, const Site& site) {
+  if (freed.identity != 0) ended_[freed.identity] = {freed.origin, freed.made, site};
   while (ended_.size() > ends_kept)
     ended_.erase(ended_.begin());
-  if (call.verb() == Verb::memory_free) freed_last_[call.thread] = std::move(freed);
 }
 
 void MemoryRecords::keep(const Call& call) {
@@ -179,6 +207,8 @@ MemoryRecords::Side MemoryRecords::side_of(const Call& call, const Part& part) {
     const auto kind = !in.of_host ? Side::of_device : waits ? Side::managed_as_host : Side::seen;
     side.kind = side.kind == Side::unknown || side.kind == Side::pageable ? kind : std::max(side.kind, kind);
   });
+  if (const Allocation* const block = blocks_.at(side.access.rows.begin))
+    if (block->identity != 0) side.access.memory = block->identity;
   // The host may have got the address, unless it is of a pool or the driver has refused it.
   const FreedRanges::Range* const freed = freed_.holding(side.access.rows.begin);
   const bool is_gone = freed != nullptr && (freed->origin == Origin::pool || !call.succeeded());
@@ -224,7 +254,7 @@ void MemoryRecords::add_words(const Call& call, const std::vector<Part>& parts, 
       for (const std::uint64_t word : part.words)
         if (word != 0) words.emplace_back(word, part.kind == MemoryPart::pointers ? Use::pointer : Use::word);
   for (const auto& [word, use] : words) {
-    Allocation* const in = memory_.at(word);
+    Allocation* const in = at(word);
     if (in == nullptr) {
       const FreedRanges::Range* const freed = freed_.beginning_at(word);
       if (freed != nullptr && !freed->of_host && freed->memory != 0)
@@ -233,7 +263,8 @@ void MemoryRecords::add_words(const Call& call, const std::vector<Part>& parts, 
     }
     if (in->of_host) used.stores_for_host = used.ends_for_host = true;
     // The end of the memory before it, if the kernel has a pointer into that.
-    const Allocation* const before = word == in->begin ? memory_.at(word - 1) : nullptr;
+    const bool may_be_end = word == in->begin && in->origin != Origin::block;
+    const Allocation* const before = may_be_end ? memory_.at(word - 1) : nullptr;
     const bool is_end = before != nullptr && std::any_of(words.begin(), words.end(), [&](const auto& other) {
                           return other.first >= before->begin && other.first < before->end();
                         });

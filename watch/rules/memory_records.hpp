@@ -2,6 +2,7 @@
 // What the records of memory tell: the allocations of a process, and what its next calls use.
 #pragma once
 
+#include "rules/blocks.hpp"
 #include "rules/freed_ranges.hpp"
 #include "rules/graph_work.hpp"
 #include "rules/unseen_memory.hpp"
@@ -28,7 +29,7 @@ public:
     bool is_held;
   };
   /// A record of memory. `free`: of a stream-ordered free, if the stream is known.
-  void take(const Call& record, std::optional<Free> free);
+  void take(const Call& record, const Order& order, std::optional<Free> free);
   /// What belongs to the next call of the thread.
   std::vector<Part> parts_of_next_call(std::uint32_t thread);
   /// What the next call of the thread frees. Empty if that is not known.
@@ -50,20 +51,29 @@ public:
     freed_.take(part.words[0], part.words[1]);
     memory_.free(part.words[0], part.words[1]);
   }
-  void end_context(Handle context) { memory_.end_context(context); }
+  void end_context(Handle context);
+  /// A graph will use what the access uses.
+  void note_in_graph(const Access& access);
+  /// Of PyTorch's allocator, until now.
+  unsigned long blocks() const { return blocks_seen_; }
 
   /// What the call uses. Counts kernels whose parameters are not known, and memory.
   Used use_of(const Call& call, const std::vector<Part>& parts, unsigned long& unknown_kernels,
               UnseenMemory& unseen);
 
-  Allocation* at(std::uint64_t address) { return memory_.at(address); }
-  /// Calls it with each allocation that the access may touch.
+  /// The block, or the memory that no block has.
+  Allocation* at(std::uint64_t address) {
+    Allocation* const block = blocks_.at(address);
+    return block != nullptr ? block : memory_.at(address);
+  }
+  /// Calls it with each allocation that the access may touch, blocks instead of what they are in.
   template <class See>
   void for_each(const Access& access, See see) {
-    if (access.use == Use::copied)
-      memory_.for_each(access.rows, see);
-    else if (Allocation* const in = memory_.at(access.rows.begin))
+    if (access.use == Use::copied) {
+      if (!blocks_.for_each(access.rows, see)) memory_.for_each(access.rows, see);
+    } else if (Allocation* const in = at(access.rows.begin)) {
       see(*in);
+    }
   }
 
 private:
@@ -76,9 +86,13 @@ private:
   Side side_of(const Call& call, const Part& part);
   static void tell_host(const Call& call, const std::vector<Side>& sides, bool has_array, Used& used);
   static void tell_host_without_stream(const std::vector<Side>& sides, bool has_array, Used& used);
+  void note_end(const Allocation& freed, const Site& site);
+  void take_block(const Call& record, const Order& order);
   void add_words(const Call& call, const std::vector<Part>& parts, Used& used);
 
   Memory memory_;
+  Blocks blocks_; // in it
+  unsigned long blocks_seen_ = 0;
   std::unordered_set<std::uint64_t> seen_handles_; // of memory that somebody else sees
   FreedRanges freed_;
   std::unordered_map<std::uint32_t, std::vector<Part>> parts_;       // of each thread's next call

@@ -23,10 +23,33 @@ std::string doubt_text(const Access& access) {
                                  : ": an argument lies in it, which may be a number";
 }
 
+/// " uses", " reads", or this word for a copy or a memset that writes.
+const char* effect_of(const Access& access, const char* writes) {
+  if (access.use != Use::copied) return " uses";
+  return access.writes ? writes : " reads";
+}
+
 /// Nodes that were added to a graph have no stream.
 std::string place_text(const StreamKey& stream) {
   return stream.handle == 0 ? " of the graph" : " on " + stream_text(stream);
 }
+
+/// Two copies, or a kernel and a copy that writes all of a block of which the kernel has the begin. A kernel
+/// may poll a block of a few bytes.
+bool is_certain_conflict(const Access& one, const Access& other, const Allocation& in) {
+  if (one.use == Use::copied && other.use == Use::copied) return true;
+  const Access& copy = one.use == Use::copied ? one : other;
+  const Access& kernel = one.use == Use::copied ? other : one;
+  return in.origin == Origin::block && in.size > most_polled && copy.use == Use::copied && copy.writes &&
+         copy.rows.covers({in.begin, in.size}) && kernel.use == Use::pointer && kernel.rows.begin == in.begin;
+}
+
+/// What it uses for sure: of what is behind the pointer of a kernel, the begin.
+Rows sure_rows(const Access& access) {
+  return access.use == Use::copied ? access.rows : Rows{access.rows.begin, 1};
+}
+
+bool is_sure(const Access& access) { return access.use <= Use::pointer; }
 
 class OrderRules : public Observer {
 public:
@@ -50,11 +73,13 @@ private:
   void prepare_free(const Call& call);
 
   // After it: is something not ordered?
-  void take(const Call& record);
+  void take_part(const Call& record);
   void check_work(const Call& call);
   void check(const Call& call, const Used& used);
   void check(const Call& call, const Access& access, const Allocation& allocation,
              std::optional<Finding>& finding);
+  void check_former(const Call& call, const Access& access, const Allocation& block,
+                    std::optional<Finding>& finding);
   void check_captured(const Call& call, const std::shared_ptr<Capture>& capture);
   void check_graph(GraphWork* work);
   void check_ends(const Call& call, const Used& used);
@@ -194,7 +219,7 @@ void OrderRules::prepare_free(const Call& call) {
 // ---- After the call ----
 
 void OrderRules::after(const Call& call) {
-  if (call.verb() == Verb::memory_part) return take(call);
+  if (call.verb() == Verb::memory_part) return take_part(call);
   if (!call.is_of_the_program()) return;
   if (!call.succeeded()) return check_ends(call, used_);
   if (!doubts_.empty()) end_doubts();
@@ -219,7 +244,7 @@ void OrderRules::after(const Call& call) {
 }
 
 /// A captured free is of memory of a graph, as measured, and frees nothing before a launch.
-void OrderRules::take(const Call& record) {
+void OrderRules::take_part(const Call& record) {
   const bool is_free = record.number == static_cast<std::uint64_t>(MemoryPart::freed);
   const StreamState* const stream = is_free && record.value != 0
                                         ? world_.stream(key_of(record.value, record.context, record.thread))
@@ -227,7 +252,9 @@ void OrderRules::take(const Call& record) {
   if (stream != nullptr && stream->is_capturing()) return;
   std::optional<MemoryRecords::Free> free;
   if (stream != nullptr) free = {world_.order().next(*stream), world_.order().is_held(*stream)};
-  memory_.take(record, std::move(free));
+  const unsigned long blocks = memory_.blocks();
+  memory_.take(record, world_.order().order(), std::move(free));
+  blind_.blocks += memory_.blocks() - blocks;
 }
 
 void OrderRules::check_work(const Call& call) {
@@ -285,6 +312,7 @@ void OrderRules::check(const Call& call, const Used& used) {
     if (call.verb() == Verb::graph_launch) access.site = Site(call);
     memory_.for_each(access, [&](Allocation& allocation) {
       check(call, access, allocation, finding);
+      check_former(call, access, allocation, finding);
       allocation.add(access, order.order());
     });
   }
@@ -299,7 +327,7 @@ void OrderRules::check(const Call& call, const Access& access, const Allocation&
         !allocation.rows_of(earlier).overlaps(allocation.rows_of(access)))
       continue;
     if (!earlier.writes && !access.writes) continue;
-    const bool is_certain = earlier.use == Use::copied && access.use == Use::copied;
+    const bool is_certain = is_certain_conflict(earlier, access, allocation);
     std::vector<Point> functions = open_functions(earlier), others;
     if (!functions.empty()) others.push_back(access.point);
     if (access.after) {
@@ -319,22 +347,57 @@ void OrderRules::check(const Call& call, const Access& access, const Allocation&
   }
 }
 
+/// The memory of blocks that were freed is in use again. Nothing waits between the two, unless the program
+/// does.
+void OrderRules::check_former(const Call& call, const Access& access, const Allocation& block,
+                              std::optional<Finding>& finding) {
+  for (const FormerUse& former : block.former) {
+    const Access& earlier = former.access;
+    if (world_.order().order().is_before(earlier.point, access.point.stream) ||
+        (!earlier.writes && !access.writes) || !earlier.rows.overlaps(access.rows) || access.after ||
+        !open_functions(earlier).empty())
+      continue;
+    const bool is_certain =
+        is_sure(earlier) && is_sure(access) && sure_rows(earlier).overlaps(sure_rows(access));
+    if (!is_certain) {
+      if (!all_ || finding || earlier.use == Use::inside || access.use == Use::inside) continue;
+      if (call.stack == 0 || ++seen_[{earlier.site.stack, call.stack}] < repetitions) continue;
+    }
+    Access shown = access;
+    shown.site = Site(call);
+    const StreamKey user = key_of(earlier.site.stream, earlier.site.context, earlier.site.thread);
+    std::string sentence = "memory of " + number_text(former.size) + " bytes ";
+    sentence += is_certain ? "is freed" : "may be freed too early";
+    sentence += std::string(" while ") + verb_of(earlier) + place_text(user);
+    sentence += is_certain ? " uses it: " : " may use it: ";
+    sentence += std::string(verb_of(shown)) + place_text(call.stream());
+    sentence += " uses the memory next, and nothing orders the two";
+    finding = Finding{Rule::freed_while_used, std::move(sentence), former.freed.call(), {}};
+    finding->is_possible = !is_certain;
+    finding->call.place = call.place; // what comes too early
+    finding->earlier.push_back({"it is used by this call", earlier.site.call()});
+    finding->earlier.push_back({"it was allocated here", former.made.call()});
+    finding->earlier.push_back({"the allocator gave it away again here", block.made.call()});
+    finding->earlier.push_back({"this call uses it next", call});
+    if (is_certain) return;
+  }
+}
+
 Finding OrderRules::overlap(const Call& call, const Access& now, const Access& earlier,
                             const Allocation& allocation) {
-  const bool is_certain = earlier.use == Use::copied && now.use == Use::copied;
+  const bool is_certain = is_certain_conflict(earlier, now, allocation);
+  const bool are_copies = earlier.use == Use::copied && now.use == Use::copied;
   Access shown = now;
   shown.site = Site(call);
   std::string sentence = std::string(verb_of(shown)) + place_text(call.stream());
-  sentence += is_certain ? (now.writes ? " overwrites" : " reads") : " may use";
+  sentence += is_certain ? effect_of(now, " overwrites") : " may use";
   sentence += " memory that " + std::string(verb_of(earlier)) +
               place_text(key_of(earlier.site.stream, earlier.site.context, earlier.site.thread));
   const bool is_made = is_allocation(earlier);
-  sentence += is_made      ? " makes"
-              : is_certain ? (earlier.writes ? " writes" : " reads")
-                           : " may use at the same time";
+  sentence += is_made ? " makes" : is_certain ? effect_of(earlier, " writes") : " may use at the same time";
   sentence += is_certain ? ", and nothing orders the two" : ": nothing orders the two";
   Finding finding{
-      is_certain ? Rule::unordered_copies : Rule::unordered_kernel, std::move(sentence), call, {}};
+      are_copies ? Rule::unordered_copies : Rule::unordered_kernel, std::move(sentence), call, {}};
   finding.is_possible = !is_certain;
   finding.earlier.push_back({"the other one was submitted here", earlier.site.call()});
   if (!is_made && allocation.origin != Origin::found)
@@ -399,6 +462,8 @@ void OrderRules::check_captured(const Call& call, const std::shared_ptr<Capture>
           finding = overlap(call, access, earlier, *allocation);
     if (finding) work.findings.push_back(std::move(*finding));
   }
+  for (const Access& access : used_.accesses)
+    memory_.note_in_graph(access);
   const std::size_t first = all.accesses.size();
   all.add(used_);
   for (std::size_t i = first; i < all.accesses.size(); ++i)

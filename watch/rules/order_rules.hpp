@@ -13,6 +13,7 @@ struct OrderBlindness {
   unsigned long kernels = 0;  // launches without information about parameters
   unsigned long launches = 0; // of graphs that were not captured, or were changed
   unsigned long frees = 0;    // of memory of pools that it did see
+  unsigned long blocks = 0;   // of PyTorch's allocator that it did see
   UnseenMemory memory;
 };
 

@@ -16,6 +16,7 @@ constexpr bool is_sanitized = false;
 #endif
 
 constexpr watch::Handle first = 0x10, second = 0x20; // streams
+constexpr std::uint64_t segment = std::uint64_t{1} << 40U;
 
 /// A process whose calls are seen by all rules, as with all options. No handle is given away again.
 class Process {
@@ -27,6 +28,8 @@ public:
     world_.add(std::make_shared<watch::LastCalls>());
     for (const watch::Handle stream : {first, second})
       see("cuStreamCreate", {stream, CU_STREAM_NON_BLOCKING});
+    see(watch::MemoryPart::allocated, segment, 0x200'0000);
+    see("cuMemAlloc_v2", {});
   }
 
   watch::Handle fresh() { return last_ += 0x100; }
@@ -38,6 +41,17 @@ public:
     call.stack = 1;
     call.time = std::chrono::nanoseconds(last_);
     world_.see(call);
+  }
+
+  void see(watch::MemoryPart part, std::uint64_t address, std::uint64_t size = 0) {
+    watch::CallData data{};
+    data.entry = watch::memory_entry;
+    data.count = 4;
+    data.thread = thread;
+    data.words[0] = static_cast<std::uint64_t>(part);
+    data.words[1] = address;
+    data.words[2] = size;
+    world_.see(watch::decoded(data));
   }
 
   watch::Handle event(std::uint64_t flags = CU_EVENT_DISABLE_TIMING) {
@@ -63,6 +77,16 @@ struct Life {
 };
 
 const Life lives[] = {
+    {"a block of PyTorch's allocator",
+     [](Process& of) {
+       const watch::Handle block = of.fresh() % 0x100'0000 + segment;
+       of.see(watch::MemoryPart::block_allocated, block, 512);
+       for (const watch::Handle stream : {first, second}) {
+         of.see(watch::MemoryPart::pointers, block);
+         of.work(stream);
+       }
+       of.see(watch::MemoryPart::block_freed, block, 512);
+     }},
     {"an event that is recorded",
      [](Process& of) {
        const watch::Handle event = of.event();

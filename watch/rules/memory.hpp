@@ -79,6 +79,7 @@ struct Allocation {
   Handle context = 0;
   Site made;
   bool has_slices = false;      // kernels get pointers into it
+  bool is_filled = false;       // a copy or a fill has written to it
   std::vector<Access> accesses; // that the host has not waited for
 
   std::uint64_t end() const { return begin + size; }

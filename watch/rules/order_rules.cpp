@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Memory that two streams use without an order. Work is ordered if that cannot be excluded.
 #include "rules/order_rules.hpp"
+#include "rules/kernel_pairs.hpp"
 #include "rules/known_graphs.hpp"
 #include "rules/memory_records.hpp"
 #include "rules/number_text.hpp"
@@ -17,6 +18,8 @@ namespace {
 constexpr unsigned repetitions = 3;       // of what is only possible, before it is reported
 constexpr std::size_t doubts_kept = 1024; // with more, findings are lost
 
+Certainty certainty_of(bool is_certain) { return is_certain ? Certainty::certain : Certainty::possible; }
+
 /// Why a kernel may not use the memory.
 std::string doubt_text(const Access& access) {
   return access.use == Use::word ? ": a part of a larger argument points there"
@@ -31,12 +34,13 @@ std::string place_text(const StreamKey& stream) {
 class OrderRules : public Observer {
 public:
   OrderRules(const World& world, Report report, OrderOptions options)
-      : world_(world), report_(std::move(report)), all_(options.all),
+      : world_(world), report_(std::move(report)), all_(options.all), wants_candidates_(options.candidates),
         blind_(options.blind != nullptr ? *options.blind : unread_), graphs_(world) {}
 
   void before(const Call& call) override;
   const OrderEffects* effects() const override { return &effects_; }
   void after(const Call& call) override;
+  void end(bool) override { pairs_.report_to(report_); }
 
 private:
   std::shared_ptr<Capture> capture_of(const Call& call) const;
@@ -61,6 +65,7 @@ private:
   bool is_done_before_free(const Call& call, const Access& access) const;
   void report(std::optional<Finding> finding);
   std::vector<Point> open_functions(const Access& access) const;
+  void note_pair(const Call& call, const Access& now, const Access& earlier, const Allocation& allocation);
   void doubt(Finding finding, std::vector<Point> others, std::vector<Point> functions);
   void drop_doubts();
   void end_doubts();
@@ -68,12 +73,13 @@ private:
 
   const World& world_;
   const Report report_;
-  const bool all_;        // also what is only possible
+  const bool all_, wants_candidates_;
   OrderBlindness unread_; // in place of one that nobody reads
   OrderBlindness& blind_;
   MemoryRecords memory_;
   KnownGraphs graphs_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, unsigned> seen_; // pairs of stacks
+  KernelPairs pairs_;
 
   /// A finding, unless one of the host functions waits until the host knows that one of the others is done.
   struct Doubt {
@@ -247,7 +253,7 @@ void OrderRules::check_ends(const Call& call, const Used& used) {
     sentence += ended->origin == Origin::mapped ? " after it was unmapped" : " after it was freed";
     if (!is_certain) sentence += doubt_text(access);
     finding = Finding{Rule::freed_while_used, std::move(sentence), call, {}};
-    finding->is_possible = !is_certain;
+    finding->certainty = certainty_of(is_certain);
     finding->earlier.push_back({"it was freed here", ended->freed.call()});
     if (call.verb() == Verb::graph_launch)
       finding->earlier.push_back({"this call has put its use into the graph", access.site.call()});
@@ -271,6 +277,7 @@ void OrderRules::check(const Call& call, const Used& used) {
     if (call.verb() == Verb::graph_launch) access.site = Site(call);
     memory_.for_each(access, [&](Allocation& allocation) {
       check(call, access, allocation, finding);
+      allocation.is_filled = allocation.is_filled || (access.use == Use::copied && access.writes);
       allocation.add(access, order.order());
     });
   }
@@ -301,9 +308,12 @@ void OrderRules::check(const Call& call, const Access& access, const Allocation&
       finding = overlap(call, access, earlier, allocation);
       continue;
     }
-    // Of two kernels, nothing tells which of them writes.
-    if (!all_ || finding || earlier.use == Use::word || access.use == Use::word) continue;
-    if (earlier.use != Use::copied && access.use != Use::copied) continue;
+    if (earlier.use == Use::word || access.use == Use::word) continue;
+    if (earlier.use != Use::copied && access.use != Use::copied) {
+      if (wants_candidates_) note_pair(call, access, earlier, allocation);
+      continue;
+    }
+    if (!all_ || finding) continue;
     if (call.stack == 0 || ++seen_[{earlier.site.stack, call.stack}] < repetitions) continue;
     finding = overlap(call, access, earlier, allocation);
   }
@@ -325,11 +335,22 @@ Finding OrderRules::overlap(const Call& call, const Access& now, const Access& e
   sentence += is_certain ? ", and nothing orders the two" : ": nothing orders the two";
   Finding finding{
       is_certain ? Rule::unordered_copies : Rule::unordered_kernel, std::move(sentence), call, {}};
-  finding.is_possible = !is_certain;
+  finding.certainty = certainty_of(is_certain);
   finding.earlier.push_back({"the other one was submitted here", earlier.site.call()});
   if (!is_made && allocation.origin != Origin::found)
     finding.earlier.push_back({"the memory was allocated here", allocation.made.call()});
   return finding;
+}
+
+/// Of two kernels, nothing tells which of them writes.
+void OrderRules::note_pair(const Call& call, const Access& now, const Access& earlier,
+                           const Allocation& allocation) {
+  if (call.stack == 0 || earlier.site.stack == 0) return;
+  Access later = now;
+  later.site = Site(call);
+  if (!pairs_.add(rank_of(earlier, later, allocation), earlier, later,
+                  [&] { return overlap(call, now, earlier, allocation); }))
+    ++blind_.pairs;
 }
 
 /// The host functions before the access that may wait still.
@@ -435,7 +456,7 @@ void OrderRules::check_free(const Call& call, const Allocation& freed, std::opti
     sentence +=
         is_certain ? " uses it: nothing orders the free behind it" : " may use it" + doubt_text(access);
     finding = Finding{Rule::freed_while_used, std::move(sentence), call, {}};
-    finding->is_possible = !is_certain;
+    finding->certainty = certainty_of(is_certain);
     finding->earlier.push_back({"it is used by this call", access.site.call()});
     finding->earlier.push_back({"it was allocated here", freed.made.call()});
   }

@@ -255,11 +255,12 @@ const std::vector<RulePage>& rule_pages() {
        "memory "
        "is a buffer that is used again, the wait belongs before its next use."},
       {Rule::unordered_kernel, "unordered-kernel",
-       "perhaps uses memory in a kernel while another stream copies or sets it",
+       "perhaps uses memory in a kernel while another stream uses it too",
        "The kernel has a pointer to the memory. Whether it uses all of it, and whether it writes, is not "
        "known. If it "
        "does, the driver may run the two in either order, or at the same time.",
-       "Check what the kernel does. If it uses what the other stream copies, order the two with an event."},
+       "Check what the kernel does. If it uses what the other stream writes, or writes what the other stream "
+       "uses, order the two with an event."},
   };
   return pages;
 }

@@ -21,7 +21,7 @@ constexpr watch::Handle first = 0x10, second = 0x20; // streams
 class Process {
 public:
   Process() {
-    watch::add_rules(world_, {true, true, {}, watch::OrderOptions{true, &blind_}},
+    watch::add_rules(world_, {true, true, {}, watch::OrderOptions{true, true, &blind_}},
                      [](const watch::Finding&) {});
     world_.add(std::make_shared<watch::StreamWork>(world_));
     world_.add(std::make_shared<watch::LastCalls>());

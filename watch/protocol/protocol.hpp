@@ -11,7 +11,7 @@
 
 namespace watch {
 
-inline constexpr std::uint32_t protocol_version = 15; // changes with any type of this file and with calls.hpp
+inline constexpr std::uint32_t protocol_version = 16; // changes with any type of this file and with calls.hpp
 
 inline constexpr std::uint32_t folder_limit = 200; // bytes of the name of the folder, with its end
 /// A file in the folder that the reader has locked as long as it lives.
@@ -75,6 +75,8 @@ enum class MemoryPart : std::uint8_t {
   variable,          // of a module: address, size
   found,             // address, size: no watched call has allocated it, and the driver knows it
   array,             // nothing: the call uses an array
+  source,            // of a copy that is looked at until the copy begins: its number, or 0 if it is not
+  source_changed, // the number, and the entry and the stack of the call that is about to be made, or 0xFFFF
 };
 
 /// Which calls get a stack.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Kernels of two streams that get a pointer to the same memory, and that nothing orders. Nothing tells whether
-// one of them writes, so each pair is a candidate, for `--jitter` to try.
+// Kernels of two streams that get a pointer to the same memory, and that nothing orders. Nothing tells
+// whether one of them writes, so each pair is a candidate, for `--jitter` to try.
 #pragma once
 
 #include "rules/finding.hpp"

@@ -4,6 +4,7 @@
 
 #include "order/order.hpp"
 #include "rules/call.hpp"
+#include "rules/pending_work.hpp"
 
 #include <map>
 #include <memory>
@@ -81,6 +82,9 @@ struct Allocation {
   bool has_slices = false;      // kernels get pointers into it
   bool is_filled = false;       // a copy or a fill has written to it
   std::vector<Access> accesses; // that the host has not waited for
+  // Of memory of the host: copies and fills that write to it, by their streams, and how many there were.
+  std::map<std::uint32_t, PendingWork> writers;
+  std::uint64_t writes = 0;
 
   std::uint64_t end() const { return begin + size; }
   /// Forgets what is ordered before everything that follows, and what the new access stands for. Of many

@@ -6,6 +6,7 @@
 #include "rules/memory_records.hpp"
 #include "rules/number_text.hpp"
 #include "rules/object_text.hpp"
+#include "rules/source_changes.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -66,6 +67,9 @@ private:
   void report(std::optional<Finding> finding);
   std::vector<Point> open_functions(const Access& access) const;
   void note_pair(const Call& call, const Access& now, const Access& earlier, const Allocation& allocation);
+  void note_host_work(const Call& call);
+  void note_source(const Call& call);
+  static std::optional<Call> noticed_by(const Call& record);
   void doubt(Finding finding, std::vector<Point> others, std::vector<Point> functions);
   void drop_doubts();
   void end_doubts();
@@ -80,6 +84,7 @@ private:
   KnownGraphs graphs_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, unsigned> seen_; // pairs of stacks
   KernelPairs pairs_;
+  SourceChanges sources_;
 
   /// A finding, unless one of the host functions waits until the host knows that one of the others is done.
   struct Doubt {
@@ -91,6 +96,7 @@ private:
   // Of the call under way:
   Call call_; // with its place, and the stream that it uses without naming it
   std::vector<Part> parts_;
+  std::optional<std::uint64_t> source_; // the number of the copy whose source the auditor looks at, or 0
   Used used_;
   const Used* launched_ = nullptr; // by the graph that is launched, if that is known
   std::vector<Allocation> freed_;
@@ -122,6 +128,12 @@ void OrderRules::before(const Call& call) {
   if (const auto place = std::ranges::find(parts_, MemoryPart::place, &Part::kind); place != parts_.end()) {
     call_.place = {static_cast<std::uint32_t>(place->words[0]), static_cast<std::uint32_t>(place->words[1])};
     parts_.erase(place); // what is left tells the use of memory
+  }
+  source_.reset();
+  if (const auto source = std::ranges::find(parts_, MemoryPart::source, &Part::kind);
+      source != parts_.end()) {
+    source_ = source->words[0];
+    parts_.erase(source);
   }
   prepare(call_);
 }
@@ -193,6 +205,8 @@ void OrderRules::prepare_free(const Call& call) {
 // ---- After the call ----
 
 void OrderRules::after(const Call& call) {
+  if (call.verb() == Verb::memory_part && static_cast<MemoryPart>(call.number) == MemoryPart::source_changed)
+    return report(sources_.change_of(call.address, memory_, noticed_by(call)));
   if (call.verb() == Verb::memory_part)
     return memory_.take(call, [this](const StreamKey& key) -> std::optional<MemoryRecords::Free> {
       const StreamState* const stream = world_.stream(key);
@@ -202,6 +216,7 @@ void OrderRules::after(const Call& call) {
   if (!call.is_of_the_program()) return;
   if (!call.succeeded()) return check_ends(call, used_);
   if (!doubts_.empty()) end_doubts();
+  note_host_work(call_);
   switch (call.verb()) {
   case Verb::work:
     return check_work(call_);
@@ -235,7 +250,54 @@ void OrderRules::check_work(const Call& call) {
     check_captured(call, capture);
   else
     check(call, used_);
+  if (source_ && !capture) note_source(call);
   check_ends(call, used_);
+}
+
+/// What may write to the host's memory, or wait for the host.
+void OrderRules::note_host_work(const Call& call) {
+  const StreamState* const stream = call.has_stream() ? world_.stream(call.stream()) : nullptr;
+  if (stream == nullptr || stream->is_capturing()) return;
+  const Order& order = world_.order().order();
+  if (stream->number_in_order)
+    for (const Point& hold : order.open_holds(*stream->number_in_order))
+      sources_.note_actor(hold, order);
+  const std::optional<Point>& point = world_.order().point();
+  if (!point) return;
+  const auto write = [&](Allocation& to) {
+    if (!to.of_host) return;
+    to.writers[point->stream].add(*point, order);
+    ++to.writes;
+  };
+  const Used* const used = call.verb() == Verb::graph_launch ? launched_ : &used_;
+  for (std::size_t i = 0; used != nullptr && i < used->accesses.size(); ++i)
+    if (used->accesses[i].writes && used->accesses[i].use == Use::copied)
+      memory_.for_each(used->accesses[i], write);
+  const bool only_writes = call.work() == Work::copy || call.work() == Work::fill;
+  if (call.verb() == Verb::value_write) {
+    if (Allocation* const to = memory_.at(call.address)) write(*to);
+  } else if (effects_.stores_for_host && !only_writes) {
+    sources_.note_actor(*point, order);
+  }
+}
+
+void OrderRules::note_source(const Call& call) {
+  if (*source_ == 0) {
+    ++blind_.sources;
+    return;
+  }
+  const auto read = std::ranges::find(used_.accesses, false, &Access::writes);
+  if (read != used_.accesses.end())
+    sources_.note_copy(*source_, call, memory_.at(read->rows.begin), world_.order());
+}
+
+/// The call before which the auditor has seen a change.
+std::optional<Call> OrderRules::noticed_by(const Call& record) {
+  if (record.value >= entry_count) return std::nullopt;
+  Site site(record);
+  site.entry = static_cast<std::uint16_t>(record.value);
+  site.stack = static_cast<std::uint32_t>(record.flags);
+  return site.call();
 }
 
 /// What is used after it was freed, even if that is on the same stream.

@@ -13,6 +13,7 @@ struct OrderBlindness {
   unsigned long kernels = 0;  // launches without information about parameters
   unsigned long launches = 0; // of graphs that were not captured, or were changed
   unsigned long frees = 0;    // of memory of pools that it did see
+  unsigned long sources = 0;  // of copies that nobody looked at until the copies began
   unsigned long pairs = 0;    // of kernels that are candidates, and were not kept
   UnseenMemory memory;
 };

@@ -16,8 +16,8 @@ constexpr std::uint64_t memory = 0x10'0000, other = 0x20'0000, function = 0x77;
 class Launches {
 public:
   explicit Launches(watch::OrderOptions options = {true, true, nullptr}) {
-    world_.add(
-        watch::order_rules(world_, [this](const watch::Finding& found) { found_.push_back(found); }, options));
+    world_.add(watch::order_rules(
+        world_, [this](const watch::Finding& found) { found_.push_back(found); }, options));
     for (const std::uint64_t stream : {first, second})
       see("cuStreamCreate", {stream, CU_STREAM_NON_BLOCKING});
     for (const std::uint64_t address : {memory, other}) {
@@ -26,7 +26,8 @@ public:
     }
   }
 
-  void launch(std::uint64_t stream, std::uint64_t pointer, std::uint32_t stack, std::uint64_t submission = 1) {
+  void launch(std::uint64_t stream, std::uint64_t pointer, std::uint32_t stack,
+              std::uint64_t submission = 1) {
     part(MemoryPart::pointers, {pointer});
     part(MemoryPart::place, {stream == first ? 0U : 1U, submission});
     see("cuLaunchKernel", {stream, function}, stack);

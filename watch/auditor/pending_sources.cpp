@@ -23,7 +23,7 @@ namespace {
 constexpr std::uint64_t least_bytes = 1024;
 constexpr std::uint64_t pieces_limit = 16; // of a source that is longer than all of them together
 constexpr std::uint64_t piece_size = sizeof(PendingSources::bytes) / pieces_limit;
-constexpr unsigned looks_at_once = 16; // before a call of the program
+constexpr unsigned looks_at_once = 16;               // before a call of the program
 constexpr std::uint64_t time_between_waits_us = 100; // of looks before waits
 
 PendingSources& sources() { return cleared_by_fork->sources; }
@@ -33,7 +33,8 @@ unsigned pieces_of(const Source& source, iovec (&pieces)[pieces_limit]) {
   const std::uint64_t all = source.width * source.rows;
   const std::uint64_t count = std::min(pieces_limit, (all + piece_size - 1) / piece_size);
   for (std::uint64_t i = 0; i < count; ++i) {
-    const std::uint64_t at = all <= count * piece_size ? i * piece_size : (all - piece_size) / (count - 1) * i;
+    const std::uint64_t at =
+        all <= count * piece_size ? i * piece_size : (all - piece_size) / (count - 1) * i;
     const std::uint64_t row = at / source.width, within = at % source.width;
     const std::uint64_t length = std::min({piece_size, source.width - within, all - at});
     pieces[i] = {reinterpret_cast<void*>(source.begin + row * source.pitch + within), length};
@@ -192,8 +193,8 @@ Source source_of(CUarray, std::size_t, const void* from, std::size_t size, CUstr
   return row(reinterpret_cast<std::uintptr_t>(from), size);
 }
 Source source_of(const CUDA_MEMCPY2D* copy, CUstream) {
-  if (copy == nullptr || (copy->srcMemoryType != CU_MEMORYTYPE_HOST &&
-                          copy->srcMemoryType != CU_MEMORYTYPE_UNIFIED))
+  if (copy == nullptr ||
+      (copy->srcMemoryType != CU_MEMORYTYPE_HOST && copy->srcMemoryType != CU_MEMORYTYPE_UNIFIED))
     return {};
   const std::uint64_t base = copy->srcMemoryType == CU_MEMORYTYPE_HOST
                                  ? reinterpret_cast<std::uintptr_t>(copy->srcHost)

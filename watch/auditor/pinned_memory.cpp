@@ -58,8 +58,7 @@ void forget_pinned_of(std::uint64_t context) {
   PinnedMemory& pinned = cleared_by_fork->pinned;
   const Locked lock(pinned.lock);
   for (std::uint32_t i = pinned.count; i-- > 0;)
-    if (const std::uint64_t owner = pinned.ranges[i].context;
-        context == 0 || owner == 0 || owner == context)
+    if (const std::uint64_t owner = pinned.ranges[i].context; context == 0 || owner == 0 || owner == context)
       take_out(pinned, i);
 }
 

@@ -7,6 +7,7 @@
 #include "rules/memory.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <utility>
 

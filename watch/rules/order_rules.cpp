@@ -259,7 +259,7 @@ void OrderRules::note_host_work(const Call& call) {
   const StreamState* const stream = call.has_stream() ? world_.stream(call.stream()) : nullptr;
   if (stream == nullptr || stream->is_capturing()) return;
   const Order& order = world_.order().order();
-  if (stream->number_in_order)
+  if (world_.order().is_held(*stream))
     for (const Point& hold : order.open_holds(*stream->number_in_order))
       sources_.note_actor(hold, order);
   const std::optional<Point>& point = world_.order().point();

@@ -11,9 +11,10 @@ bool SourceChanges::is_only_of_host(const Allocation& source, std::uint32_t stre
                                     const Order& order) const {
   return source.of_host && !source.is_managed &&
          (source.origin == Origin::call || source.origin == Origin::registered) &&
-         std::ranges::none_of(
-             actors_, [&](const auto& each) { return each.second.may_be_before(stream, order); }) &&
-         std::ranges::none_of(source.writers, [&](const auto& each) { return each.second.is_pending(order); });
+         std::ranges::none_of(actors_,
+                              [&](const auto& each) { return each.second.may_be_before(stream, order); }) &&
+         std::ranges::none_of(source.writers,
+                              [&](const auto& each) { return each.second.is_pending(order); });
 }
 
 void SourceChanges::note_copy(std::uint64_t number, const Call& call, const Allocation* source,

@@ -74,8 +74,8 @@ MISTAKE("source-changed", registered_source, "the host's memory was registered, 
   expect(cuMemHostUnregister(bytes.get()));
 }
 
-MISTAKE("source-changed", source_changed_between_queries, "no call waits: the host asks whether the copy is done",
-        with_order) {
+MISTAKE("source-changed", source_changed_between_queries,
+        "no call waits: the host asks whether the copy is done", with_order) {
   const LateCopy late(gpu);
   late.keep_busy(gpu.a);
   expect(cuMemcpyHtoDAsync(late.memory, late.source, block, gpu.a)); //!

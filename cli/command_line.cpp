@@ -305,7 +305,8 @@ pending for a second. The auditing library then records events of its own on the
 
 With --jitter, streams are held back for up to 2 ms, so that a missing wait shows. The program must give the
 same result. With --check, the command compares the results and names the calls. With --order=all too, it
-first holds one call of each possible finding. If that alone changes the result, the finding is certain.
+first holds one call of each possible finding, and of each pair of kernels that get a pointer to the same
+memory, the likeliest first. If that alone changes the result, the finding is certain.
 With --jitter =wait, nothing is held: the host waits after each submission until its stream is done.
 
 A file of suppressions has lines "RULE PATTERN". The pattern is compared with the functions, source files,
@@ -386,6 +387,13 @@ Examples:
   for (const char* const other : {"--fail", "--suppressions", "--stacks", "--hang", "--cost", "--leaks",
                                   "--format", "--suppressions-out"})
     check->excludes(watch_command->get_option(other)); // the findings are not what is compared
+  watch_command
+      ->add_option("--limit", watch_options.limit,
+                   "How long --check may try possible findings and candidates of --order=all")
+      ->type_name("SECONDS")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1'000'000))
+      ->needs(check);
   choices.limit(watch_command->add_flag("--order{certain}", watch_options.order,
                                         "Also report memory that two streams use without an order; "
                                         "--order=all: also what is possible"),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "exit_code.hpp"
 #include "signals.hpp"
+#include "watch/candidate_trials.hpp"
 #include "watch/jitter.hpp"
 #include "watch/jitter_runs.hpp"
 #include "watch/json_file.hpp"
@@ -8,6 +9,7 @@
 #include "watch/program.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <optional>
 #include <set>
@@ -36,11 +38,22 @@ public:
     json found = runs_.found();
     if (!found.is_object()) throw std::runtime_error("the findings of the first run could not be written");
     std::size_t proven = 0;
-    if (!options_.order.empty()) proven = prove_findings(runs_, found["findings"]);
+    CandidateCounts tried;
+    if (!options_.order.empty()) {
+      const Deadline deadline = std::chrono::steady_clock::now() + std::chrono::seconds(options_.limit);
+      proven = prove_findings(runs_, found["findings"], deadline);
+      tried = try_candidates(runs_, found["candidates"], found["findings"], deadline);
+      proven += tried.certain;
+    }
     const std::string changed_by = proven > 0 ? "" : try_seeds();
     const bool has_changed = proven > 0 || !changed_by.empty();
     if (json_file.is_wanted()) {
       found.erase("jitter"); // of a run without holds
+      found["candidates"] = {{"certain", tried.certain},
+                             {"unchanged", tried.unchanged},
+                             {"unproven", tried.unproven},
+                             {"missed", tried.missed},
+                             {"untried", tried.untried}};
       found["changed_by"] = changed_by.empty() ? json() : json(changed_by);
       if (!json_file.write(found) && !has_changed) return not_written;
     }

@@ -11,15 +11,8 @@ using json = nlohmann::ordered_json;
 using watch::Hold;
 using watch::HoldPlace;
 
-constexpr unsigned most_proving_runs = 100; // of all proofs together
-constexpr int most_tries = 5;               // of one run that counts
-
-/// The two submissions of a possible finding, in their order.
-struct Pair {
-  HoldPlace first, second;
-};
-
-HoldPlace place_of(const json& place) { return {place["stream"], place["submission"]}; }
+constexpr int most_tries = 5; // of one run that counts
+constexpr const char* no_time = "there was no time to try";
 
 bool is_same_call(const json& one, const json& other) {
   for (const char* const field : {"function", "stack", "python"})
@@ -30,9 +23,10 @@ bool is_same_call(const json& one, const json& other) {
 /// Runs with one hold, and with a longer one of the second submission too.
 class Trial {
 public:
-  Trial(JitterRuns& runs, const json& finding, const Pair& pair, std::uint32_t microseconds)
+  Trial(JitterRuns& runs, const json& finding, const SubmissionPair& pair, std::uint32_t microseconds,
+        Deadline deadline)
       : hold_{pair.first.stream, pair.first.submission, microseconds}, runs_(runs), finding_(finding),
-        pair_(pair) {}
+        pair_(pair), deadline_(deadline) {}
 
   /// Whether the result changes each time with the hold alone, and never if the second submission is late as
   /// well. Whatever follows the first submission on its stream is late too, and may be what changes the
@@ -70,7 +64,7 @@ private:
     const json held = run.holds();
     for (const json& other : held)
       if (other["stream"] != pair_.first.stream && came_during(*find_hold(held, pair_.first), other))
-        places.push_back(place_of(other));
+        places.push_back({other["stream"], other["submission"]});
     return places;
   }
 
@@ -78,15 +72,11 @@ private:
   /// than a hold.
   bool run_with(const Holds& holds, const std::vector<HoldPlace>& expected) {
     for (int tries = 0; tries < most_tries; ++tries) {
+      if (std::chrono::steady_clock::now() >= deadline_) return fails(no_time);
       run_ = runs_.run(plan_of(holds));
       const json held = run_.holds();
+      if (!has_pair(held, finding_, pair_)) continue;
       const json* const first = find_hold(held, pair_.first);
-      const json* const second = find_hold(held, pair_.second);
-      // In a program with several threads, the places may belong to other calls now.
-      if (first == nullptr || second == nullptr || (*first)["microseconds"] == 0 ||
-          !is_same_call((*first)["call"], finding_["earlier"][0]) ||
-          !is_same_call((*second)["call"], finding_["call"]))
-        continue;
       if (std::ranges::all_of(expected, [&](const HoldPlace& place) {
             const json* const other = find_hold(held, place);
             return other != nullptr && came_during(*first, *other);
@@ -100,7 +90,8 @@ private:
   const Hold hold_;
   JitterRuns& runs_;
   const json& finding_;
-  const Pair pair_;
+  const SubmissionPair pair_;
+  const Deadline deadline_;
   Run run_, shown_;
   std::string why_not_;
 };
@@ -109,7 +100,7 @@ void say_of(const json& finding, const std::string& what) {
   say(finding["rule"].get<std::string>() + ' ' + what + "\n  " + finding["sentence"].get<std::string>());
 }
 
-void report(JitterRuns& runs, const json& finding, const Trial& trial, const Pair& pair) {
+void report(JitterRuns& runs, const json& finding, const Trial& trial, const SubmissionPair& pair) {
   say_of(finding, "is certain, for one hold alone changes the result in 3 of 3 runs");
   const json holds = trial.shown().holds();
   print_hold(holds, pair.first, "held for " + milliseconds(trial.hold().microseconds));
@@ -118,11 +109,26 @@ void report(JitterRuns& runs, const json& finding, const Trial& trial, const Pai
   runs.say_how_to_repeat(plan_of({trial.hold()}));
 }
 
-/// Empty if the finding is certain now, else why it stays possible.
-std::string try_pair(JitterRuns& runs, json& finding, const Pair& pair) {
+} // namespace
+
+SubmissionPair pair_of(const json& places) {
+  const auto place_of = [](const json& place) { return HoldPlace{place["stream"], place["submission"]}; };
+  return {place_of(places["first"]), place_of(places["second"])};
+}
+
+/// In a program with several threads, the places may belong to other calls now.
+bool has_pair(const json& holds, const json& finding, const SubmissionPair& pair) {
+  const json* const first = find_hold(holds, pair.first);
+  const json* const second = find_hold(holds, pair.second);
+  return first != nullptr && second != nullptr && (*first)["microseconds"] != 0 &&
+         is_same_call((*first)["call"], finding["earlier"][0]) &&
+         is_same_call((*second)["call"], finding["call"]);
+}
+
+std::string prove_pair(JitterRuns& runs, json& finding, const SubmissionPair& pair, Deadline deadline) {
   std::string why_not;
   for (const std::uint32_t microseconds : {watch::longest_hold_us / 2, watch::longest_hold_us}) {
-    Trial trial(runs, finding, pair, microseconds);
+    Trial trial(runs, finding, pair, microseconds, deadline);
     if (!trial.proves()) {
       why_not = trial.why_not();
       continue;
@@ -137,19 +143,14 @@ std::string try_pair(JitterRuns& runs, json& finding, const Pair& pair) {
   return why_not;
 }
 
-} // namespace
-
-std::size_t prove_findings(JitterRuns& runs, json& findings) {
-  const unsigned last_run = runs.count() + most_proving_runs;
+std::size_t prove_findings(JitterRuns& runs, json& findings, Deadline deadline) {
   std::size_t possible = 0, proven = 0;
   for (json& finding : findings) {
     if (finding["class"] != "possible") continue;
     ++possible;
     std::string why_not = "its calls cannot be held";
     for (const json& places : finding.value("places", json::array())) {
-      why_not = "there was no time to try";
-      if (runs.count() >= last_run) break;
-      why_not = try_pair(runs, finding, {place_of(places["first"]), place_of(places["second"])});
+      why_not = prove_pair(runs, finding, pair_of(places), deadline);
       if (why_not.empty()) break;
     }
     if (why_not.empty())
@@ -157,6 +158,7 @@ std::size_t prove_findings(JitterRuns& runs, json& findings) {
     else
       say_of(finding, "stays possible: " + why_not);
   }
+  if (possible == 0) return 0;
   say(std::to_string(proven) + " of " + std::to_string(possible) +
       (possible == 1 ? " possible finding is certain" : " possible findings are certain"));
   return proven;

@@ -39,6 +39,12 @@ std::string blindness_text(const watch::OrderBlindness& blind, bool has_torch) {
             " of kernels";
   if (blind.launches > 0)
     text += "; what " + counted(blind.launches, "launch", "launches") + " of graphs use is not known";
+  if (blind.sources > 0)
+    text += "; the " + counted(blind.sources, "source of a copy was", "sources of copies were") +
+            " not looked at";
+  if (blind.pairs > 0)
+    text +=
+        "; " + counted(blind.pairs, "pair of kernels was", "pairs of kernels were") + " not kept to be tried";
   text += unseen_memory_text(blind.memory);
   return text;
 }

@@ -21,13 +21,14 @@ struct WatchOptions {
   std::vector<std::string> suppressions;
   std::string stacks = "usual";
   bool fail = false;
-  unsigned hang = 0;   // seconds without progress after which a hang is reported; 0: never
-  bool cost = false;   // also report what the program wastes
-  bool leaks = false;  // also report what it leaks
-  bool vendor = false; // also report what is about libraries of CUDA alone
-  std::string jitter;  // "7", "1..20", or "=" and a list of holds; empty: no stream is held
-  std::string check;   // a command that reads the program's output; empty: the program runs once
-  std::string order;   // also report memory that two streams use without an order: certain or all; empty: not
+  unsigned hang = 0;    // seconds without progress after which a hang is reported; 0: never
+  bool cost = false;    // also report what the program wastes
+  bool leaks = false;   // also report what it leaks
+  bool vendor = false;  // also report what is about libraries of CUDA alone
+  std::string jitter;   // "7", "1..20", or "=" and a list of holds; empty: no stream is held
+  std::string check;    // a command that reads the program's output; empty: the program runs once
+  unsigned limit = 300; // seconds for trying what may be a mistake, with `check` and `order`
+  std::string order; // also report memory that two streams use without an order: certain or all; empty: not
 };
 
 /// Returns the exit code of the program. Ends by the signal that ended the program.

@@ -59,7 +59,8 @@ __attribute__((visibility("default"))) unsigned la_objopen(link_map* map, Lmid_t
     return LA_FLG_BINDTO;
   }
   if (space == LM_ID_BASE &&
-      (watch::state.options.has(watch::probes) || watch::state.options.has(watch::jitter)))
+      (watch::state.options.has(watch::probes) || watch::state.options.has(watch::jitter) ||
+       watch::state.options.has(watch::memory_use)))
     watch::find_program_functions(*map);
   if (*map->l_name == '\0' || starts_with(name, "libpython")) watch::find_python(*map);
   if (space == LM_ID_BASE && watch::state.options.has(watch::memory_use)) watch::find_torch_allocator(*map);

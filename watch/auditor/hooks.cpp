@@ -5,6 +5,8 @@
 #include "auditor/costs.hpp"
 #include "auditor/graph_events.hpp"
 #include "auditor/kernel_names.hpp"
+#include "auditor/pending_sources.hpp"
+#include "auditor/pinned_memory.hpp"
 #include "auditor/plain_launches.hpp"
 #include "auditor/probes.hpp"
 #include "auditor/recorder.hpp"
@@ -150,6 +152,21 @@ void number_launches(CallData& call) {
   }
 }
 
+/// Ends a context, and with it the events of probes there, and its memory.
+constexpr bool ends_events(Verb verb) {
+  return verb == Verb::context_destroy || verb == Verb::context_release || verb == Verb::primary_release ||
+         verb == Verb::device_reset;
+}
+
+/// Before calls that end what is looked at, or wait. With Feature::probes, probe_before leaves the streams.
+template <Verb verb>
+void end_looks_at_sources(const Thread& thread, const CallData& call) {
+  if constexpr (ends_events(verb)) forget_pinned_of(verb == Verb::context_destroy ? call.words[0] : 0);
+  if constexpr (ends_events(verb) || verb == Verb::stream_destroy || begins_capture(verb))
+    if (!has_feature(probes)) leave_streams(thread, call, verb);
+  if constexpr (can_block(verb)) look_at_sources_before(call);
+}
+
 /// What the caller does before the driver's function. Not inline: the entries of a verb share this code.
 template <Verb verb>
 [[gnu::noinline, gnu::hot]] void begin(Thread& thread, unsigned library, CallData& call,
@@ -176,6 +193,8 @@ template <Verb verb>
     if constexpr (may_wait(verb)) begin_waiting();
     if constexpr (submits_work(verb)) hold_back(thread, library, call, verb, address, above);
   }
+  if (has_feature(memory_use)) [[unlikely]]
+    end_looks_at_sources<verb>(thread, call);
   if (!has_feature(probes)) return;
   if constexpr (verb == Verb::exec_destroy) forget_launches(call.words[0]);
   probe_before<verb>(thread, library, call);
@@ -185,12 +204,6 @@ template <Verb verb>
 constexpr bool is_recorded_before(Verb verb) {
   return verb == Verb::event_destroy || verb == Verb::stream_destroy || verb == Verb::graph_destroy ||
          verb == Verb::exec_destroy || verb == Verb::context_destroy;
-}
-
-/// Ends a context, and with it the events of probes there.
-constexpr bool ends_events(Verb verb) {
-  return verb == Verb::context_destroy || verb == Verb::context_release || verb == Verb::primary_release ||
-         verb == Verb::device_reset;
 }
 
 /// Contexts get words when they are made, and never later.
@@ -406,6 +419,9 @@ private:
     if (thread == nullptr) {
       if constexpr (entry_data[Index].has(makes_context)) cleared_by_fork->context.note(several_contexts);
       if constexpr (ends_events(verb)) forget_streams({}, false);
+      // Not only with Feature::memory_use: there may be no region.
+      if constexpr (ends_events(verb) || verb == Verb::memory_free)
+        if (cleared_by_fork != nullptr) forget_pinned_of(0);
       return function()(arguments...);
     }
     CallData made = call_data(arguments...);
@@ -435,7 +451,13 @@ private:
     }
     if constexpr (ends_functions)
       forget_parameters(); // and again later, in case that another thread launches
+    [[maybe_unused]] SourceProbe source;
+    if constexpr (is_copy_on_stream)
+      if (has_feature(memory_use)) [[unlikely]]
+        source = begin_source(*thread, Copy, made, source_of(arguments...));
     const CUresult result = call_driver(*thread, made, address, above, arguments...);
+    if constexpr (is_copy_on_stream)
+      if (result == CUDA_SUCCESS) note_source(source, made);
     if constexpr (verb == Verb::initialize)
       if (result == CUDA_SUCCESS) state.initialized.store(1, std::memory_order_relaxed);
     if constexpr (makes_green_context) cleared_by_fork->context.note(several_contexts);

@@ -3,6 +3,7 @@
 
 #include "auditor/kernel_calls.hpp"
 #include "auditor/lone_thread.hpp"
+#include "auditor/pending_sources.hpp"
 #include "auditor/probes.hpp"
 #include "auditor/stacks.hpp"
 #include "auditor/state.hpp"
@@ -37,13 +38,6 @@ void look_at(Stream& stream) {
     if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY) return;
     (result == CUDA_SUCCESS ? low : high) = number;
   }
-}
-
-/// In this mode the queries of this thread harm no capture.
-bool relax(unsigned library) {
-  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-  const auto exchange = state.libraries[library].probing.exchange_mode;
-  return exchange != nullptr && exchange(&mode) == CUDA_SUCCESS;
 }
 
 /// In quiet mode, nobody reads meanwhile, and knows of work behind the last probe.
@@ -115,6 +109,34 @@ void end_looks(void*) {
     sleep_microseconds(20);
 }
 
+/// If the watch was abandoned, the hooks note no destructions.
+bool may_call_driver() {
+  return cleared_by_fork->looker.ending.load(std::memory_order_seq_cst) == 0 &&
+         region->abandoned.load(std::memory_order_relaxed) == 0;
+}
+
+template <class Look>
+void look_if_allowed(Look look) {
+  cleared_by_fork->looker.looking.store(1, std::memory_order_seq_cst);
+  if (may_call_driver()) look();
+  cleared_by_fork->looker.looking.store(0, std::memory_order_seq_cst);
+}
+
+/// As long as sources of copies are pending, and nobody wants another look. It takes a tenth of the time.
+void watch_sources(std::uint32_t done, bool (&is_relaxed)[library_limit]) {
+  constexpr std::int64_t shortest_pause_us = 200, share = 10;
+  constexpr unsigned looks = 1000; // then the thread asks whether it is the only one
+  bool are_pending = true;
+  for (unsigned i = 0;
+       are_pending && i < looks && region->look_wanted.load(std::memory_order_relaxed) == done; ++i) {
+    const std::int64_t begun = now_us();
+    are_pending = false;
+    look_if_allowed([&] { are_pending = look_at_sources(is_relaxed); });
+    const std::int64_t pause = share * (now_us() - begun);
+    if (are_pending) sleep_microseconds(pause > shortest_pause_us ? pause : shortest_pause_us);
+  }
+}
+
 void* run(void*) {
   syscall(SYS_prctl, PR_SET_NAME, "cuevent-watch", 0L, 0L, 0L);
   bool is_relaxed[library_limit] = {};
@@ -122,19 +144,24 @@ void* run(void*) {
   while (!is_only_thread()) {
     const std::uint32_t wanted = region->look_wanted.load(std::memory_order_acquire);
     if (wanted == done) {
+      std::atomic<std::uint32_t>& sleeps = cleared_by_fork->sources.sleeps;
+      sleeps.store(1, std::memory_order_seq_cst);
+      if (cleared_by_fork->sources.count.load(std::memory_order_seq_cst) != 0 && may_call_driver()) {
+        sleeps.store(0, std::memory_order_relaxed);
+        watch_sources(done, is_relaxed);
+        continue;
+      }
       const timespec second{1, 0};
       syscall(SYS_futex, &region->look_wanted, FUTEX_WAIT, done, &second, nullptr, 0L);
+      sleeps.store(0, std::memory_order_relaxed);
       continue;
     }
-    cleared_by_fork->looker.looking.store(1, std::memory_order_seq_cst);
-    if (cleared_by_fork->looker.ending.load(std::memory_order_seq_cst) == 0 &&
-        region->abandoned.load(std::memory_order_relaxed) == 0) { // else the hooks note no destructions
+    look_if_allowed([&] {
       for (const std::int64_t deadline = now_us() + late_patience_us;
            look_at_streams(wanted, is_relaxed) != 0 && now_us() < deadline;)
         sleep_microseconds(1000);
       look_at_threads();
-    }
-    cleared_by_fork->looker.looking.store(0, std::memory_order_seq_cst);
+    });
     done = wanted;
     region->look_done.store(done, std::memory_order_release);
     syscall(SYS_futex, &region->look_done, FUTEX_WAKE, 0x7FFF'FFFF, nullptr, nullptr, 0L);
@@ -144,6 +171,12 @@ void* run(void*) {
 }
 
 } // namespace
+
+bool relax(unsigned library) {
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+  const auto exchange = state.libraries[library].probing.exchange_mode;
+  return exchange != nullptr && exchange(&mode) == CUDA_SUCCESS;
+}
 
 void start_looker() {
   Lock& started = cleared_by_fork->looker.started;

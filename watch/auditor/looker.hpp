@@ -30,6 +30,9 @@ struct Looker {
 /// Starts the thread, unless it was started. Not from inside the loader.
 void start_looker();
 
+/// Puts this thread into a mode in which its queries harm no capture, for good.
+bool relax(unsigned library);
+
 /// The calls during which a thread may wait for the device, or for room in a launch queue.
 constexpr bool offers_python_frames(Verb verb) { return may_wait(verb) || submits_work(verb); }
 

@@ -3,6 +3,7 @@
 
 #include "auditor/asked_memory.hpp"
 #include "auditor/kernel_parameters.hpp"
+#include "auditor/pinned_memory.hpp"
 #include "auditor/recorder.hpp"
 #include "auditor/state.hpp"
 
@@ -224,6 +225,7 @@ void tell_host_will_know(const Told& told) {
 }
 
 void tell_freed(const Told& told, void* memory) {
+  forget_pinned(address_of(memory));
   tell_freed(told, CUdeviceptr{address_of(memory)}, CUstream{nullptr});
 }
 void tell_freed(const Told& told, CUdeviceptr mapped, Size size) {
@@ -244,9 +246,11 @@ void tell_memory(const Told& told, CUdeviceptr* made, Size* pitch, Size, Size ro
   tell_allocated(told, MemoryPart::allocated, *made, *pitch * rows);
 }
 void tell_memory(const Told& told, void** made, Size size, unsigned) {
+  add_pinned(address_of(*made), size, told.call.context);
   tell_allocated(told, MemoryPart::allocated_host, address_of(*made), size);
 }
 void tell_memory(const Told& told, void* registered, Size size, unsigned) {
+  add_pinned(address_of(registered), size, told.call.context);
   tell_allocated(told, MemoryPart::allocated_host, address_of(registered), size, 1);
 }
 

@@ -2,6 +2,7 @@
 #include "auditor/probed_streams.hpp"
 
 #include "auditor/kernel_calls.hpp"
+#include "auditor/pending_sources.hpp"
 #include "auditor/state.hpp"
 
 namespace watch {
@@ -73,6 +74,7 @@ void forget(Stream& stream, bool destroy_events) {
   const StreamName name = name_of(stream);
   if (name.handle == 0 || stream.handle.exchange(0, std::memory_order_seq_cst) == 0) return;
   unlink(stream, name);
+  forget_sources_of(stream);
   if (take_lock(stream)) {
     const auto destroy = state.libraries[stream.library].trial.destroy;
     for (CUevent& event : stream.events) {

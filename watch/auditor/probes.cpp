@@ -208,6 +208,7 @@ void probe_locked(const Prober& prober, Stream& stream, const StreamName& name) 
   stream.calls_at[(number - 1) % ring_size] = calls;
   stream.probed_calls.store(calls, std::memory_order_relaxed);
   told.recorded.store(number, std::memory_order_release);
+  if ((region->features & probes) == 0) return; // nobody asks how far the stream is
   tell(prober, stream, number);
   if (prober.slot != nullptr) use_up_one(begun);
 }
@@ -285,6 +286,13 @@ void prepare_probe(Thread& thread, unsigned library, const CallData& call, Verb 
   case Verb::value_wait:
   case Verb::stream_query: // the program may ask again and again, and never wait
     return before_mark(thread, call, verb);
+  default:
+    return leave_streams(thread, call, verb);
+  }
+}
+
+void leave_streams(const Thread& thread, const CallData& call, Verb verb) {
+  switch (verb) {
   case Verb::capture_begin:
   case Verb::capture_into_graph:
     return wait_for_recorders();
@@ -301,6 +309,19 @@ void prepare_probe(Thread& thread, unsigned library, const CallData& call, Verb 
   default:
     return;
   }
+}
+
+Stream* record_probe(Thread& thread, unsigned library, const CallData& call, std::uint64_t& number) {
+  know_stream(library, call, Verb::work);
+  StreamName name{};
+  Stream* const stream = find_stream(call, Verb::work, name);
+  if (stream == nullptr) return nullptr;
+  const TryLocked lock(stream->lock, 0);
+  if (!lock) return nullptr;
+  const std::uint64_t before = shown(*stream).recorded.load(std::memory_order_relaxed);
+  probe_locked({thread.slot, thread.number}, *stream, name);
+  number = shown(*stream).recorded.load(std::memory_order_relaxed);
+  return number != before ? stream : nullptr;
 }
 
 bool add_late_probe(Stream& stream) {

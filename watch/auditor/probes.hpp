@@ -28,6 +28,12 @@ inline bool is_due(const Thread& thread) {
   return thread.uncounted + 1 >= calls_between_counts || thread.slot->begun >= thread.no_probe_before;
 }
 
+/// Before a call that ends streams, or begins a capture.
+void leave_streams(const Thread& thread, const CallData& call, Verb verb);
+
+/// Records a probe on the stream that the call is about to submit to. Null if that is not possible now.
+Stream* record_probe(Thread& thread, unsigned library, const CallData& call, std::uint64_t& number);
+
 /// What most submissions do not need.
 void prepare_probe(Thread& thread, unsigned library, const CallData& call, Verb verb);
 void note_call(Thread& thread, const CallData& call, Verb verb);

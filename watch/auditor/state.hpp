@@ -27,6 +27,8 @@
 #include "auditor/memory.hpp"
 #include "auditor/only_context.hpp"
 #include "auditor/options.hpp"
+#include "auditor/pending_sources.hpp"
+#include "auditor/pinned_memory.hpp"
 #include "auditor/probed_streams.hpp"
 #include "auditor/program_functions.hpp"
 #include "auditor/python_frames.hpp"
@@ -68,6 +70,8 @@ struct ClearedByFork {
   Looker looker;
   HeldStreams held;
   HostFunctions host_functions;
+  PinnedMemory pinned;
+  PendingSources sources;
   GoneStreams gone_streams;
 };
 

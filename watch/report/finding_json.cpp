@@ -5,6 +5,21 @@
 
 namespace watch {
 
+namespace {
+
+const char* text_of(Certainty certainty) {
+  switch (certainty) {
+  case Certainty::certain:
+    return "certain";
+  case Certainty::possible:
+    return "possible";
+  default:
+    return "candidate";
+  }
+}
+
+} // namespace
+
 nlohmann::ordered_json json_of(CallText& texts, const CallFile& process, const Call& call) {
   nlohmann::ordered_json json{
       {"function", call.name()}, {"process", process.process()}, {"thread", call.thread}};
@@ -30,7 +45,7 @@ nlohmann::ordered_json json_of(CallText& texts, const CallFile& process, const C
 nlohmann::ordered_json json_of(CallText& texts, const CallFile& process, const Finding& finding) {
   const RulePage& page = page_of(finding.rule);
   nlohmann::ordered_json json{{"rule", page.name},
-                              {"class", finding.is_possible ? "possible" : "certain"},
+                              {"class", text_of(finding.certainty)},
                               {"sentence", finding.sentence},
                               {"count", 0}};
   json["call"] = json_of(texts, process, finding.call);

@@ -3,6 +3,7 @@
 
 #include "report/finding_text.hpp"
 
+#include <algorithm>
 #include <cstdio>
 
 namespace watch {
@@ -28,6 +29,7 @@ std::string WatchReport::key_of(const CallFile& process, const Finding& finding)
 }
 
 void WatchReport::add(const CallFile& process, const Finding& finding) {
+  if (finding.certainty == Certainty::candidate) return add_candidate(process, finding);
   // A call without a stack stands for all calls of its function.
   // Of a leak, the release of the context matters too.
   const unsigned released =
@@ -58,8 +60,20 @@ void WatchReport::add(const CallFile& process, const Finding& finding) {
     print_text("cuevent watch: " + std::to_string(printed_limit) +
                " findings were printed. More are only counted, and listed by --json\n");
 
-  entries_.push_back({page.name, where_of(process, finding.call), 0, json_of(texts_, process, finding), {}});
+  entries_.push_back(
+      {page.name, where_of(process, finding.call), 0, json_of(texts_, process, finding), {}, finding.rank});
   add_to(entries_.back(), finding);
+}
+
+void WatchReport::add_candidate(const CallFile& process, const Finding& finding) {
+  if (filter_.judge(process, finding) != Kept::yes) return;
+  const unsigned other = finding.earlier.empty() ? 0 : finding.earlier.front().call.stack;
+  const auto [place, is_new] =
+      candidates_by_stacks_.try_emplace(std::tuple(&process, other, finding.call.stack), candidates_.size());
+  if (is_new)
+    candidates_.push_back(
+        {page_of(finding.rule).name, {}, 0, json_of(texts_, process, finding), {}, finding.rank});
+  add_to(candidates_[place->second], finding);
 }
 
 std::string WatchReport::where_of(const CallFile& process, const Call& call) {
@@ -72,7 +86,7 @@ std::string WatchReport::where_of(const CallFile& process, const Call& call) {
 
 void WatchReport::add_to(Entry& entry, const Finding& finding) {
   entry.count += finding.count;
-  if (!finding.is_possible || finding.earlier.empty()) return;
+  if (finding.certainty == Certainty::certain || finding.earlier.empty()) return;
   const Pair pair{finding.earlier.front().call.place, finding.call.place};
   if (!pair.first.is_known() || !pair.second.is_known()) return;
   if (entry.pairs.size() == 2) entry.pairs.pop_back();
@@ -99,9 +113,17 @@ void WatchReport::print_summary() const {
     std::fprintf(stderr, "%10lu  %-26s at %zu more places\n", counts.second, rule.c_str(), counts.first);
 }
 
-nlohmann::ordered_json WatchReport::json() const {
+nlohmann::ordered_json WatchReport::json() const { return json_of_entries(entries_); }
+
+nlohmann::ordered_json WatchReport::candidates_json() const {
+  std::vector<Entry> sorted = candidates_;
+  std::ranges::stable_sort(sorted, {}, &Entry::rank);
+  return json_of_entries(sorted);
+}
+
+nlohmann::ordered_json WatchReport::json_of_entries(const std::vector<Entry>& entries) {
   auto findings = nlohmann::ordered_json::array();
-  for (const Entry& entry : entries_) {
+  for (const Entry& entry : entries) {
     findings.push_back(entry.json);
     findings.back()["count"] = entry.count;
     for (const Pair& pair : entry.pairs) // with --jitter only

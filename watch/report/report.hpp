@@ -6,6 +6,7 @@
 #include "report/printable.hpp"
 #include "report/terminal.hpp"
 
+#include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -39,6 +40,8 @@ public:
   void print_summary() const;
 
   nlohmann::ordered_json json() const;
+  /// What is not printed, but may be tried: the likeliest first.
+  nlohmann::ordered_json candidates_json() const;
 
 private:
   /// The places of the two calls of a possible finding, in the order of their submissions.
@@ -50,9 +53,12 @@ private:
     unsigned long count;
     nlohmann::ordered_json json;
     std::vector<Pair> pairs; // the first one and the last one
+    std::uint64_t rank;      // of a candidate
   };
 
   static void add_to(Entry& entry, const Finding& finding);
+  static nlohmann::ordered_json json_of_entries(const std::vector<Entry>& entries);
+  void add_candidate(const CallFile& process, const Finding& finding);
 
   std::string key_of(const CallFile& process, const Finding& finding);
   std::string where_of(const CallFile& process, const Call& call);
@@ -63,7 +69,8 @@ private:
   const Print print_;
   const Terminal* const terminal_;
   std::set<std::string> vendors_; // keys of what is counted
-  std::vector<Entry> entries_;
+  std::vector<Entry> entries_, candidates_;
+  std::map<std::tuple<const CallFile*, unsigned, unsigned>, std::size_t> candidates_by_stacks_;
   std::set<std::pair<Rule, std::string>> told_; // what was printed: the fix of a rule
   std::map<std::string, std::size_t> by_stack_; // into entries_
   std::map<std::tuple<const CallFile*, Rule, unsigned, unsigned, unsigned>, long> known_; // -1: dropped

@@ -5,6 +5,7 @@
 #include "rules/call.hpp"
 #include "rules/rule_pages.hpp"
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -23,13 +24,20 @@ inline void add(std::vector<Earlier>& earlier, const char* what, const std::opti
   if (call) earlier.push_back({what, *call});
 }
 
+enum class Certainty : std::uint8_t {
+  certain,
+  possible,
+  candidate, // too weak to be reported: `--check` tries it
+};
+
 struct Finding {
-  Rule rule;
+  Rule rule = {};
   std::string sentence;
   Call call;
   std::vector<Earlier> earlier;
-  unsigned long count = 1;  // how often it happened
-  bool is_possible = false; // else it is certain
+  unsigned long count = 1; // how often it happened
+  Certainty certainty = Certainty::certain;
+  std::uint64_t rank = 0; // of a candidate: the smallest is tried first
 };
 
 using Report = std::function<void(Finding)>;

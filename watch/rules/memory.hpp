@@ -4,6 +4,7 @@
 
 #include "order/order.hpp"
 #include "rules/call.hpp"
+#include "rules/pending_work.hpp"
 
 #include <map>
 #include <memory>
@@ -90,8 +91,12 @@ struct Allocation {
   Site made;
   bool has_slices = false;            // kernels get pointers into it
   bool is_in_graph = false;           // of a block: a graph may use it after the free
+  bool is_filled = false;             // a copy or a fill has written to it
   std::vector<Access> accesses;       // that the host has not waited for
   std::vector<FormerUse> former = {}; // of a block: whoever uses it comes after these
+  // Of memory of the host: copies and fills that write to it, by their streams, and how many there were.
+  std::map<std::uint32_t, PendingWork> writers = {};
+  std::uint64_t writes = 0;
 
   std::uint64_t end() const { return begin + size; }
   /// Forgets what is ordered before everything that follows, and what the new access stands for. Of many

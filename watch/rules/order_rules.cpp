@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Memory that two streams use without an order. Work is ordered if that cannot be excluded.
 #include "rules/order_rules.hpp"
+#include "rules/kernel_pairs.hpp"
 #include "rules/known_graphs.hpp"
 #include "rules/memory_records.hpp"
 #include "rules/number_text.hpp"
 #include "rules/object_text.hpp"
+#include "rules/source_changes.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -16,6 +18,8 @@ namespace {
 
 constexpr unsigned repetitions = 3;       // of what is only possible, before it is reported
 constexpr std::size_t doubts_kept = 1024; // with more, findings are lost
+
+Certainty certainty_of(bool is_certain) { return is_certain ? Certainty::certain : Certainty::possible; }
 
 /// Why a kernel may not use the memory.
 std::string doubt_text(const Access& access) {
@@ -54,12 +58,13 @@ bool is_sure(const Access& access) { return access.use <= Use::pointer; }
 class OrderRules : public Observer {
 public:
   OrderRules(const World& world, Report report, OrderOptions options)
-      : world_(world), report_(std::move(report)), all_(options.all),
+      : world_(world), report_(std::move(report)), all_(options.all), wants_candidates_(options.candidates),
         blind_(options.blind != nullptr ? *options.blind : unread_), graphs_(world) {}
 
   void before(const Call& call) override;
   const OrderEffects* effects() const override { return &effects_; }
   void after(const Call& call) override;
+  void end(bool) override { pairs_.report_to(report_); }
 
 private:
   std::shared_ptr<Capture> capture_of(const Call& call) const;
@@ -89,6 +94,10 @@ private:
   bool is_done_before_free(const Call& call, const Access& access) const;
   void report(std::optional<Finding> finding);
   std::vector<Point> open_functions(const Access& access) const;
+  void note_pair(const Call& call, const Access& now, const Access& earlier, const Allocation& allocation);
+  void note_host_work(const Call& call);
+  void note_source(const Call& call);
+  static std::optional<Call> noticed_by(const Call& record);
   void doubt(Finding finding, std::vector<Point> others, std::vector<Point> functions);
   void drop_doubts();
   void end_doubts();
@@ -96,12 +105,14 @@ private:
 
   const World& world_;
   const Report report_;
-  const bool all_;        // also what is only possible
+  const bool all_, wants_candidates_;
   OrderBlindness unread_; // in place of one that nobody reads
   OrderBlindness& blind_;
   MemoryRecords memory_;
   KnownGraphs graphs_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, unsigned> seen_; // pairs of stacks
+  KernelPairs pairs_;
+  SourceChanges sources_;
 
   /// A finding, unless one of the host functions waits until the host knows that one of the others is done.
   struct Doubt {
@@ -113,6 +124,7 @@ private:
   // Of the call under way:
   Call call_; // with its place, and the stream that it uses without naming it
   std::vector<Part> parts_;
+  std::optional<std::uint64_t> source_; // the number of the copy whose source the auditor looks at, or 0
   Used used_;
   const Used* launched_ = nullptr; // by the graph that is launched, if that is known
   std::vector<Allocation> freed_;
@@ -140,6 +152,12 @@ void OrderRules::before(const Call& call) {
   if (const auto place = std::ranges::find(parts_, MemoryPart::place, &Part::kind); place != parts_.end()) {
     call_.place = {static_cast<std::uint32_t>(place->words[0]), static_cast<std::uint32_t>(place->words[1])};
     parts_.erase(place); // what is left tells the use of memory
+  }
+  source_.reset();
+  if (const auto source = std::ranges::find(parts_, MemoryPart::source, &Part::kind);
+      source != parts_.end()) {
+    source_ = source->words[0];
+    parts_.erase(source);
   }
   prepare(call_);
 }
@@ -219,10 +237,13 @@ void OrderRules::prepare_free(const Call& call) {
 // ---- After the call ----
 
 void OrderRules::after(const Call& call) {
+  if (call.verb() == Verb::memory_part && static_cast<MemoryPart>(call.number) == MemoryPart::source_changed)
+    return report(sources_.change_of(call.address, memory_, noticed_by(call)));
   if (call.verb() == Verb::memory_part) return take_part(call);
   if (!call.is_of_the_program()) return;
   if (!call.succeeded()) return check_ends(call, used_);
   if (!doubts_.empty()) end_doubts();
+  note_host_work(call_);
   switch (call.verb()) {
   case Verb::work:
     return check_work(call_);
@@ -270,7 +291,54 @@ void OrderRules::check_work(const Call& call) {
     check_captured(call, capture);
   else
     check(call, used_);
+  if (source_ && !capture) note_source(call);
   check_ends(call, used_);
+}
+
+/// What may write to the host's memory, or wait for the host.
+void OrderRules::note_host_work(const Call& call) {
+  const StreamState* const stream = call.has_stream() ? world_.stream(call.stream()) : nullptr;
+  if (stream == nullptr || stream->is_capturing()) return;
+  const Order& order = world_.order().order();
+  if (world_.order().is_held(*stream))
+    for (const Point& hold : order.open_holds(*stream->number_in_order))
+      sources_.note_actor(hold, order);
+  const std::optional<Point>& point = world_.order().point();
+  if (!point) return;
+  const auto write = [&](Allocation& to) {
+    if (!to.of_host) return;
+    to.writers[point->stream].add(*point, order);
+    ++to.writes;
+  };
+  const Used* const used = call.verb() == Verb::graph_launch ? launched_ : &used_;
+  for (std::size_t i = 0; used != nullptr && i < used->accesses.size(); ++i)
+    if (used->accesses[i].writes && used->accesses[i].use == Use::copied)
+      memory_.for_each(used->accesses[i], write);
+  const bool only_writes = call.work() == Work::copy || call.work() == Work::fill;
+  if (call.verb() == Verb::value_write) {
+    if (Allocation* const to = memory_.at(call.address)) write(*to);
+  } else if (effects_.stores_for_host && !only_writes) {
+    sources_.note_actor(*point, order);
+  }
+}
+
+void OrderRules::note_source(const Call& call) {
+  if (*source_ == 0) {
+    ++blind_.sources;
+    return;
+  }
+  const auto read = std::ranges::find(used_.accesses, false, &Access::writes);
+  if (read != used_.accesses.end())
+    sources_.note_copy(*source_, call, memory_.at(read->rows.begin), world_.order());
+}
+
+/// The call before which the auditor has seen a change.
+std::optional<Call> OrderRules::noticed_by(const Call& record) {
+  if (record.value >= entry_count) return std::nullopt;
+  Site site(record);
+  site.entry = static_cast<std::uint16_t>(record.value);
+  site.stack = static_cast<std::uint32_t>(record.flags);
+  return site.call();
 }
 
 /// What is used after it was freed, even if that is on the same stream.
@@ -288,7 +356,7 @@ void OrderRules::check_ends(const Call& call, const Used& used) {
     sentence += ended->origin == Origin::mapped ? " after it was unmapped" : " after it was freed";
     if (!is_certain) sentence += doubt_text(access);
     finding = Finding{Rule::freed_while_used, std::move(sentence), call, {}};
-    finding->is_possible = !is_certain;
+    finding->certainty = certainty_of(is_certain);
     finding->earlier.push_back({"it was freed here", ended->freed.call()});
     if (call.verb() == Verb::graph_launch)
       finding->earlier.push_back({"this call has put its use into the graph", access.site.call()});
@@ -313,6 +381,7 @@ void OrderRules::check(const Call& call, const Used& used) {
     memory_.for_each(access, [&](Allocation& allocation) {
       check(call, access, allocation, finding);
       check_former(call, access, allocation, finding);
+      allocation.is_filled = allocation.is_filled || (access.use == Use::copied && access.writes);
       allocation.add(access, order.order());
     });
   }
@@ -335,9 +404,13 @@ void OrderRules::check(const Call& call, const Access& access, const Allocation&
       others.push_back(earlier.point);
     }
     if (!is_certain) {
+      if (earlier.use == Use::word || access.use == Use::word) continue;
       // Of two kernels, nothing tells which of them writes.
-      if (!all_ || finding || earlier.use == Use::word || access.use == Use::word) continue;
-      if (earlier.use != Use::copied && access.use != Use::copied) continue;
+      if (earlier.use != Use::copied && access.use != Use::copied) {
+        if (wants_candidates_ && functions.empty()) note_pair(call, access, earlier, allocation);
+        continue;
+      }
+      if (!all_ || finding) continue;
       if (call.stack == 0 || ++seen_[{earlier.site.stack, call.stack}] < repetitions) continue;
     }
     if (functions.empty())
@@ -373,7 +446,7 @@ void OrderRules::check_former(const Call& call, const Access& access, const Allo
     sentence += std::string(verb_of(shown)) + place_text(call.stream());
     sentence += " uses the memory next, and nothing orders the two";
     finding = Finding{Rule::freed_while_used, std::move(sentence), former.freed.call(), {}};
-    finding->is_possible = !is_certain;
+    finding->certainty = certainty_of(is_certain);
     finding->call.place = call.place; // what comes too early
     finding->earlier.push_back({"it is used by this call", earlier.site.call()});
     finding->earlier.push_back({"it was allocated here", former.made.call()});
@@ -398,11 +471,22 @@ Finding OrderRules::overlap(const Call& call, const Access& now, const Access& e
   sentence += is_certain ? ", and nothing orders the two" : ": nothing orders the two";
   Finding finding{
       are_copies ? Rule::unordered_copies : Rule::unordered_kernel, std::move(sentence), call, {}};
-  finding.is_possible = !is_certain;
+  finding.certainty = certainty_of(is_certain);
   finding.earlier.push_back({"the other one was submitted here", earlier.site.call()});
   if (!is_made && allocation.origin != Origin::found)
     finding.earlier.push_back({"the memory was allocated here", allocation.made.call()});
   return finding;
+}
+
+/// Of two kernels, nothing tells which of them writes.
+void OrderRules::note_pair(const Call& call, const Access& now, const Access& earlier,
+                           const Allocation& allocation) {
+  if (call.stack == 0 || earlier.site.stack == 0) return;
+  Access later = now;
+  later.site = Site(call);
+  if (!pairs_.add(rank_of(earlier, later, allocation), earlier, later,
+                  [&] { return overlap(call, now, earlier, allocation); }))
+    ++blind_.pairs;
 }
 
 /// The host functions before the access that may wait still.
@@ -513,7 +597,7 @@ void OrderRules::check_free(const Call& call, const Allocation& freed, const std
     sentence +=
         is_certain ? " uses it: nothing orders the free behind it" : " may use it" + doubt_text(access);
     Finding found{Rule::freed_while_used, std::move(sentence), call, {}};
-    found.is_possible = !is_certain;
+    found.certainty = certainty_of(is_certain);
     found.earlier.push_back({"it is used by this call", access.site.call()});
     found.earlier.push_back({"it was allocated here", freed.made.call()});
     if (functions.empty())

@@ -14,11 +14,14 @@ struct OrderBlindness {
   unsigned long launches = 0; // of graphs that were not captured, or were changed
   unsigned long frees = 0;    // of memory of pools that it did see
   unsigned long blocks = 0;   // of PyTorch's allocator that it did see
+  unsigned long sources = 0;  // of copies that nobody looked at until the copies began
+  unsigned long pairs = 0;    // of kernels that are candidates, and were not kept
   UnseenMemory memory;
 };
 
 struct OrderOptions {
   bool all = false;                // also what is only possible
+  bool candidates = false;         // also what is not reported, but may be tried
   OrderBlindness* blind = nullptr; // counts up; lives longer than the rules
 };
 

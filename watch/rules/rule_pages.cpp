@@ -261,6 +261,12 @@ const std::vector<RulePage>& rule_pages() {
        "does, the driver may run the two in either order, or at the same time. A copy over a whole tensor "
        "meets whatever the kernel uses.",
        "Check what the kernel does. If it uses what the other stream copies, order the two with an event."},
+      {Rule::source_changed, "source-changed", "changes the source of a copy before the copy has begun",
+       "The driver reads pinned memory when the copy runs, which may be long after the call. It copies what "
+       "is "
+       "there then: the new bytes, or some of them.",
+       "Record an event behind the copy, and wait for it before the host writes to the source again. Or use "
+       "another buffer for the next copy."},
   };
   return pages;
 }

@@ -46,6 +46,7 @@ enum class Rule : std::uint8_t {
   freed_while_used,
   unordered_copies,
   unordered_kernel,
+  source_changed,
 };
 
 /// What is known about a rule, for reports and for `cuevent watch --explain`.

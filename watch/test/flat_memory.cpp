@@ -22,7 +22,7 @@ constexpr std::uint64_t segment = std::uint64_t{1} << 40U;
 class Process {
 public:
   Process() {
-    watch::add_rules(world_, {true, true, {}, watch::OrderOptions{true, &blind_}},
+    watch::add_rules(world_, {true, true, {}, watch::OrderOptions{true, true, &blind_}},
                      [](const watch::Finding&) {});
     world_.add(std::make_shared<watch::StreamWork>(world_));
     world_.add(std::make_shared<watch::LastCalls>());

@@ -286,6 +286,69 @@ MISTAKE("another-result", kernel, "a kernel does not wait for the memset of what
   parts.tell();
 }
 
+struct Value {
+  unsigned *first, *second;
+};
+
+/// Two kernels that get the same memory. The host functions stand for what the first kernel writes, and the
+/// second one reads.
+void launch_two(const Parts& parts, CUdeviceptr memory, Value& value, bool in_order) {
+  static const CUfunction touch = kernel_named("touch");
+  void* arguments[] = {&memory};
+  expect(cuLaunchKernel(touch, 1, 1, 1, 1, 1, 1, 0, parts.a, arguments, nullptr));
+  if (in_order) parts.order(parts.a, parts.b);
+  expect(cuLaunchKernel(touch, 1, 1, 1, 1, 1, 1, 0, parts.b, arguments, nullptr));
+  expect(cuLaunchHostFunc(
+      parts.a, [](void* data) { *static_cast<Value*>(data)->first = 5; }, &value));
+  if (in_order) parts.order(parts.a, parts.b);
+  expect(cuLaunchHostFunc(
+      parts.b,
+      [](void* data) {
+        usleep(400);
+        const Value& told = *static_cast<Value*>(data);
+        *told.second = *told.first;
+      },
+      &value));
+  expect(cuStreamSynchronize(parts.b));
+  expect(cuStreamSynchronize(parts.a));
+}
+
+MISTAKE("another-result", kernels, "a kernel does not wait for the kernel that writes what it reads") {
+  Parts parts(gpu);
+  unsigned written = 0;
+  Value value{&written, parts.result};
+  launch_two(parts, parts.memory, value, corrected);
+  parts.tell();
+}
+
+/// Rounds in which two kernels read the same memory, and nothing depends on their order.
+void read_twice(const Parts& parts, unsigned rounds) {
+  const CUfunction touch = kernel_named("touch");
+  for (unsigned round = 0; round < rounds; ++round) {
+    CUdeviceptr memory = 0;
+    expect(cuMemAlloc(&memory, words * sizeof(unsigned)));
+    void* arguments[] = {&memory};
+    for (const CUstream on : {parts.a, parts.b})
+      expect(cuLaunchKernel(touch, 1, 1, 1, 1, 1, 1, 0, on, arguments, nullptr));
+    expect(cuCtxSynchronize());
+  }
+}
+
+HARMLESS(only_read, "two kernels read the same memory") {
+  Parts parts(gpu);
+  read_twice(parts, 5);
+  parts.print();
+}
+
+MISTAKE("another-result", kernels_among_others, "of many pairs of kernels, one lacks a wait") {
+  Parts parts(gpu);
+  read_twice(parts, 3);
+  unsigned written = 0;
+  Value value{&written, parts.result};
+  launch_two(parts, parts.memory, value, corrected);
+  parts.tell();
+}
+
 HARMLESS(unused, "the kernel does not use the memory") {
   Parts parts(gpu);
   SetAndLaunch memory;

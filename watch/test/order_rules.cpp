@@ -348,7 +348,7 @@ TEST_CASE("what the driver tells about an address does not replace what calls ha
 TEST_CASE("copies and fills of memory that is not known are counted", "[order]") {
   watch::World world;
   watch::OrderBlindness blind;
-  world.add(watch::order_rules(world, [](const watch::Finding&) {}, {false, &blind}));
+  world.add(watch::order_rules(world, [](const watch::Finding&) {}, {false, false, &blind}));
   const auto part = [&](MemoryPart kind, std::uint64_t address) {
     watch::CallData data{};
     data.entry = watch::memory_entry;

@@ -75,7 +75,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     require(file.records() <= watch::record_limit, "the number of records is bounded");
     watch::World world;
     watch::OrderBlindness blind;
-    watch::add_rules(world, {true, true, file.fork(), watch::OrderOptions{true, &blind}},
+    watch::add_rules(world, {true, true, file.fork(), watch::OrderOptions{true, true, &blind}},
                      [](const watch::Finding&) {});
     std::size_t seen = 0;
     const auto see = [&](const watch::Call& call) {

@@ -4,7 +4,6 @@
 #include "core/this_thread.hpp"
 
 #include <cuevent/error.hpp>
-#include <cuevent/error.hpp>
 
 #include <atomic>
 #include <cstddef>

@@ -77,8 +77,8 @@ enum class MemoryPart : std::uint8_t {
   array,             // nothing: the call uses an array
   // Of no call, but of PyTorch's allocator, with the stack: address, size; 0 if the usual pool has it
   block_allocated,
-  block_freed, // the same
-  source,            // of a copy that is looked at until the copy begins: its number, or 0 if it is not
+  block_freed,    // the same
+  source,         // of a copy that is looked at until the copy begins: its number, or 0 if it is not
   source_changed, // the number, and the entry and the stack of the call that is about to be made, or 0xFFFF
 };
 

@@ -7,7 +7,7 @@ namespace watch {
 
 namespace {
 
-constexpr std::size_t ends_kept = 4096;    // beyond them, old uses after a free are not found
+constexpr std::size_t ends_kept = 4096; // beyond them, old uses after a free are not found
 constexpr std::uint64_t most_staged = std::uint64_t{2} << 20; // measured: bytes of a copy that did not wait
 
 /// Measured on an H200: cuMemcpyHtoD from pageable memory returned before the copy was done at 1, 4 and 16

@@ -242,7 +242,7 @@ TEST_CASE("a graph whose block was freed is found when it is launched", "[order]
 TEST_CASE("a block that lies in no memory of a call is not believed", "[order]") {
   watch::World world;
   watch::OrderBlindness blind;
-  world.add(watch::order_rules(world, [](const watch::Finding&) {}, {false, &blind}));
+  world.add(watch::order_rules(world, [](const watch::Finding&) {}, {.blind = &blind}));
   const auto part = [&](MemoryPart kind, std::uint64_t address, std::uint64_t bytes) {
     watch::CallData data{};
     data.entry = watch::memory_entry;

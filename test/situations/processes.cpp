@@ -196,18 +196,27 @@ void forked_in_measurement() {
       const World w(World::primary());
       bool is_child = false;
       pid_t child = -1;
-      int calls = 0;
+      int calls = 0, ended = -1;
       const auto fork_once = [&] {
         if (child != -1) return;
         child = fork();
         is_child = child == 0;
-        if (is_child) alarm(10);
+        if (is_child)
+          alarm(10);
+        else
+          waitpid(child, &ended, 0);
       };
-      const auto work = [&] {
+      const auto work = [&](CUstream on) {
         ++calls;
-        if (where != Where::between && calls == (where == Where::first_call ? 1 : 3)) fork_once();
+        if (where == Where::between || calls != (where == Where::first_call ? 1 : 3)) return;
+        fork_once();
+        if (is_child || where == Where::first_call) return; // otherwise the stream is held
+        std::this_thread::sleep_for(2ms);
+        const auto query = w.context.driver().entry_point<PFN_cuStreamQuery_v2000>("cuStreamQuery", 2000);
+        expect(query(on) == CUDA_ERROR_NOT_READY, "the child does not let the parent's context go");
       };
       MeasureOptions options;
+      options.hold_limit = 15s; // longer than the child lives
       options.least_samples = options.most_samples = 3;
       options.time_limit = TimeLimit();
       if (where == Where::between) options.between = [&](CUstream) { fork_once(); };
@@ -222,8 +231,7 @@ void forked_in_measurement() {
       expect(take_reports() == 0, "nothing is reported");
       if (is_child) _exit(process::disappointed());
       expect(found.unheld == 0, "the process that forked goes on to hold the context");
-      int status = 0;
-      expect(waitpid(child, &status, 0) == child && status == 0, "the child ends well");
+      expect(ended == 0, "the child ends well");
     }
 }
 

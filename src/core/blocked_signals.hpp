@@ -9,8 +9,8 @@
 
 namespace cuevent { inline namespace CUEVENT_ABI {
 
-/// While it lives, the calling thread blocks all signals, and so does each thread that it starts: the program's
-/// signal handlers run on its own threads.
+/// While it lives, the calling thread blocks all signals, and so does each thread that it starts: the
+/// program's signal handlers run on the program's threads.
 class BlockedSignals {
 public:
   BlockedSignals() noexcept {

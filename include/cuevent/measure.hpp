@@ -209,7 +209,11 @@ Comparison compare_works(const Context& context, StreamRef stream, MeasuredWork 
 /// - InvalidValue for options out of their ranges, and for a null `work`.
 /// - ContextMismatch if the stream belongs to another context, InvalidContext for an empty Context.
 /// - StreamCaptureUnsupported if the stream is being captured.
+/// - OutOfMemory if no thread can be started.
 /// - The error that `work` returned, and what the driver refuses.
+///
+/// `work` and MeasureOptions::between may fork. The parent goes on to measure. In the child, measure() fails
+/// with NOT_INITIALIZED after the callback that forked.
 ///
 /// An exception of `work` passes through measure(), and the context is let go. The non-throwing overload is
 /// for work that throws nothing.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// All locks of the library, and what a fork does with them. Internal to the library.
+// All locks of the library, what a fork does with them, and who notices a fork. Internal to the library.
 #pragma once
 
 #include <cuevent/version.hpp>
@@ -45,6 +45,23 @@ private:
   ForkLock* before_ = nullptr; // of the locks that a fork holds, the one that it locked before
 };
 
+/// The process that made it. Each forked child is another one.
+class HomeProcess {
+public:
+  HomeProcess() noexcept : made_in_(process_.load(std::memory_order_relaxed)) {}
+
+  /// Whether this is still the process. If not, the threads of that time are not there.
+  bool is_this() const noexcept { return made_in_ == process_.load(std::memory_order_relaxed); }
+
+private:
+  template <class Owner>
+  friend bool lock_in_forks() noexcept;
+
+  static inline constinit std::atomic<unsigned> process_{0}; // another number in each forked child
+
+  unsigned made_in_;
+};
+
 /// A mutex that no fork takes, and that no forked child waits for: a thread of the parent, which the child
 /// does not have, may have left it locked. Without the driver, the child does not need what it guards.
 ///
@@ -55,18 +72,13 @@ public:
   /// fork. Then what the lock guards cannot be used.
   [[nodiscard]] std::unique_lock<std::mutex> hold() const noexcept {
     std::unique_lock lock(mutex_, std::try_to_lock);
-    if (!lock && made_in_ == process_.load(std::memory_order_relaxed)) lock.lock();
+    if (!lock && home_.is_this()) lock.lock();
     return lock;
   }
 
 private:
-  template <class Owner>
-  friend bool lock_in_forks() noexcept;
-
-  static inline constinit std::atomic<unsigned> process_{0}; // another number in each forked child
-
   mutable std::mutex mutex_;
-  const unsigned made_in_ = process_.load(std::memory_order_relaxed);
+  const HomeProcess home_;
 };
 
 /// From now on, each fork holds the locks that Owner::instance().each_fork_lock(lock) passes to
@@ -84,7 +96,7 @@ bool lock_in_forks() noexcept {
              },
              [] { ForkLock::unlock_all(std::exchange(newest, nullptr)); },
              [] {
-               ProcessLock::process_.fetch_add(1, std::memory_order_relaxed);
+               HomeProcess::process_.fetch_add(1, std::memory_order_relaxed);
                Owner::instance().forked();
                ForkLock::unlock_all(std::exchange(newest, nullptr));
              }) == 0;

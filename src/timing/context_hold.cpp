@@ -4,22 +4,26 @@
 #include "core/blocked_signals.hpp"
 
 #include <algorithm>
+#include <ctime>
+#include <linux/futex.h>
 #include <new>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 namespace cuevent { inline namespace CUEVENT_ABI {
 
 ContextHold::~ContextHold() {
   end();
-  stop_.store(true);
-  if (watchdog_.joinable()) watchdog_.join();
-  if (address_ != 0) {
+  stop_watchdog();
+  if (registered_) {
     const CUresult lost = context_.status();
     const CUresult result =
         lost == CUDA_SUCCESS ? context_.driver().table().cuMemHostUnregister_v4000(page_) : lost;
     report_end(result, "cuMemHostUnregister");
     if (result != CUDA_SUCCESS) return; // the device may still read the page
   }
-  delete page_;
+  if (page_ != nullptr) munmap(page_, sizeof *page_);
 }
 
 Status ContextHold::create(const Context& context, CUstream measured, bool whole,
@@ -32,23 +36,37 @@ Status ContextHold::create(const Context& context, CUstream measured, bool whole
     return {result, "cuStreamCreate"};
   if (const CUresult result = DriverEvent::try_create(let_go_, context); result != CUDA_SUCCESS)
     return {result, "cuEventCreate"};
-  if (const Status status = make_page(); !status) return status;
-  const BlockedSignals blocked;
-  watchdog_ = std::thread([this] { run(); });
-  return {};
+  const Status status = make_page();
+  return status ? start_watchdog() : status;
 }
 
 Status ContextHold::make_page() noexcept {
-  page_ = new (std::nothrow) Page;
-  if (page_ == nullptr) return {CUDA_ERROR_OUT_OF_MEMORY, "operator new"};
+  void* const page = mmap(nullptr, sizeof *page_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED) return {CUDA_ERROR_OUT_OF_MEMORY, "mmap"};
+  page_ = new (page) Page;
   const DriverTable& table = context_.driver().table();
   CUresult result = table.cuMemHostRegister_v6050(page_, sizeof *page_, CU_MEMHOSTREGISTER_DEVICEMAP);
   if (result != CUDA_SUCCESS) return {result, "cuMemHostRegister"};
+  registered_ = true;
   result = table.cuMemHostGetDevicePointer_v3020(&address_, page_, 0);
-  if (result == CUDA_SUCCESS) return {};
-  address_ = 0;
-  report_end(table.cuMemHostUnregister_v4000(page_), "cuMemHostUnregister");
   return {result, "cuMemHostGetDevicePointer"};
+}
+
+Status ContextHold::start_watchdog() noexcept {
+  const BlockedSignals blocked;
+  const auto watch = [](void* hold) -> void* {
+    static_cast<ContextHold*>(hold)->run();
+    return nullptr;
+  };
+  watched_ = pthread_create(&watchdog_, nullptr, watch, this) == 0;
+  return watched_ ? Status{} : Status{CUDA_ERROR_OUT_OF_MEMORY, "pthread_create"};
+}
+
+void ContextHold::stop_watchdog() noexcept {
+  if (!watched_ || !home_.is_this()) return;
+  stop_.store(1);
+  syscall(SYS_futex, &stop_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0L);
+  pthread_join(watchdog_, nullptr);
 }
 
 Status ContextHold::begin() noexcept {
@@ -71,7 +89,8 @@ bool ContextHold::end() noexcept { return let_go(number_.load()); }
 
 /// Returns whether this call has ended the hold.
 bool ContextHold::let_go(unsigned held) noexcept {
-  if (held % 2 == 0 || !number_.compare_exchange_strong(held, held + 1)) return false;
+  if (held % 2 == 0 || !home_.is_this()) return false;
+  if (!number_.compare_exchange_strong(held, held + 1)) return false;
   __atomic_store_n(&page_->passed, held + 1, __ATOMIC_RELEASE);
   return true;
 }
@@ -79,8 +98,9 @@ bool ContextHold::let_go(unsigned held) noexcept {
 void ContextHold::run() noexcept {
   using namespace std::chrono_literals;
   const std::chrono::nanoseconds period = std::clamp<std::chrono::nanoseconds>(limit_ / 8, 1ms, 5ms);
-  while (!stop_.load()) {
-    std::this_thread::sleep_for(period);
+  const timespec pause{0, static_cast<long>(period.count())};
+  while (stop_.load() == 0) {
+    syscall(SYS_futex, &stop_, FUTEX_WAIT_PRIVATE, 0, &pause, nullptr, 0L);
     const unsigned held = number_.load();
     if (held % 2 != 0 && std::chrono::steady_clock::now() - begun_.load() >= limit_) let_go(held);
   }

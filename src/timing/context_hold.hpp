@@ -2,6 +2,7 @@
 // Holds a context while work is submitted to it. Inside the library only.
 #pragma once
 
+#include "core/fork_lock.hpp"
 #include "core/status.hpp"
 #include "timing/timer_stream.hpp"
 
@@ -9,13 +10,15 @@
 
 #include <atomic>
 #include <chrono>
-#include <thread>
+#include <pthread.h>
 
 namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// All streams of the context wait on the device for one event, and the event waits for a value in memory of
 /// the host. A thread stores the value if the host does not do it in time: the program may wait for the
 /// device meanwhile, or a launch queue may be full.
+///
+/// A forked child has neither the device nor the thread. There, nothing waits and nothing is let go.
 class ContextHold {
 public:
   ContextHold() noexcept = default;
@@ -39,11 +42,15 @@ public:
   CUstream stream() const noexcept { return stream_.handle(); }
 
 private:
-  struct alignas(4096) Page { // pages are what is registered
+  /// What is registered. Shared with forked children: otherwise the first store after a fork could go to a
+  /// copy, while the device looks at the original.
+  struct alignas(4096) Page {
     unsigned passed = 0;
   };
 
   Status make_page() noexcept;
+  Status start_watchdog() noexcept;
+  void stop_watchdog() noexcept;
   void run() noexcept;
   bool let_go(unsigned held) noexcept;
 
@@ -53,6 +60,7 @@ private:
   TimerStream stream_;
   DriverEvent let_go_;
   Page* page_ = nullptr;
+  bool registered_ = false;
   CUdeviceptr address_ = 0;
 
   std::chrono::nanoseconds limit_{};
@@ -60,8 +68,10 @@ private:
   /// page has the number after that of the newest hold that has ended.
   std::atomic<unsigned> number_{0};
   std::atomic<std::chrono::steady_clock::time_point> begun_{};
-  std::atomic<bool> stop_{false};
-  std::thread watchdog_;
+  std::atomic<unsigned> stop_{0}; ///< 1: the watchdog ends, and wakes at once
+  bool watched_ = false;
+  pthread_t watchdog_{};
+  HomeProcess home_;
 };
 
 }} // namespace cuevent::CUEVENT_ABI

@@ -4,11 +4,14 @@
 
 #include <cuevent/capture.hpp>
 #include <cuevent/flight_recorder.hpp>
+#include <cuevent/measure.hpp>
 #include <cuevent/rank_report.hpp>
 #include <cuevent/stage_timer.hpp>
+#include <cuevent/time_limit.hpp>
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 namespace situations {
 
@@ -145,6 +148,44 @@ struct OfFlightRecorder {
   }
 };
 
+struct OfMeasure {
+  World& w;
+  MeasureOptions few = few_samples();
+  Measurement found{};
+
+  /// As few driver calls as possible, because each of them fails in turn.
+  static MeasureOptions few_samples() {
+    MeasureOptions options;
+    options.least_samples = options.most_samples = 3;
+    options.time_limit = TimeLimit(); // one sample is the warm-up
+    return options;
+  }
+  static void nothing() {}
+  /// The functions need no object, and ask about the context before they use the stream.
+  static Operation without_object(Operation operation) {
+    return std::move(operation)
+        .named()
+        .works(In::empty)
+        .not_called(In::full_queue, "the function waits for all work of the context")
+        .but(In::capturing, breaks_capture)
+        .but(In::lost, CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  }
+
+  Measurement& object() { return found; }
+  std::vector<Operation> operations() {
+    return {without_object({"measure", Does::submits,
+                            [this] { return try_measure(found, w.context, w.given(), nothing, few); },
+                            [this] { found = measure(w.context, w.given(), nothing, few); }}),
+            without_object(
+                {"compare", Does::submits,
+                 [this] {
+                   Comparison compared;
+                   return try_compare(compared, w.context, w.given(), nothing, nothing, few);
+                 },
+                 [this] { static_cast<void>(compare(w.context, w.given(), nothing, nothing, few)); }})};
+  }
+};
+
 struct OfRankReport {
   World& w;
   RankReport report{RankIdentity{}};
@@ -165,6 +206,7 @@ std::vector<Class> timing_classes() {
   return {
       {.name = "StageTimer", .make = make<OfStageTimer>},
       {.name = "TimedGraph", .make = make<OfTimedGraph>},
+      {.name = "measure", .make = make<OfMeasure>},
       {.name = "FlightRecorder", .make = make<OfFlightRecorder>, .concurrent = true},
       {.name = "RankReport", .make = make<OfRankReport>},
   };

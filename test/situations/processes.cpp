@@ -10,6 +10,9 @@
 #include <cuevent/completion_queue.hpp>
 #include <cuevent/driver_event.hpp>
 #include <cuevent/graph.hpp>
+#include <cuevent/measure.hpp>
+#include <cuevent/text.hpp>
+#include <cuevent/time_limit.hpp>
 #include <cuevent/timeline_participant.h>
 #include <cuevent/timeline_semaphore.hpp>
 #include <gpu.hpp>
@@ -185,11 +188,59 @@ void forked(const Class& row) {
   expect(take_reports() == 0, "nothing is reported");
 }
 
+/// Forks in the first call of the work, in a later call that is held, and between two samples.
+void forked_in_measurement() {
+  enum class Where { first_call, later_call, between };
+  for (const Where where : {Where::first_call, Where::later_call, Where::between})
+    for (const bool throwing : {false, true}) {
+      const World w(World::primary());
+      bool is_child = false;
+      pid_t child = -1;
+      int calls = 0, ended = -1;
+      const auto fork_once = [&] {
+        if (child != -1) return;
+        child = fork();
+        is_child = child == 0;
+        if (is_child)
+          alarm(10);
+        else
+          waitpid(child, &ended, 0);
+      };
+      const auto work = [&](CUstream on) {
+        ++calls;
+        if (where == Where::between || calls != (where == Where::first_call ? 1 : 3)) return;
+        fork_once();
+        if (is_child || where == Where::first_call) return; // otherwise the stream is held
+        std::this_thread::sleep_for(2ms);
+        const auto query = w.context.driver().entry_point<PFN_cuStreamQuery_v2000>("cuStreamQuery", 2000);
+        expect(query(on) == CUDA_ERROR_NOT_READY, "the child does not let the parent's context go");
+      };
+      MeasureOptions options;
+      options.hold_limit = 15s; // longer than the child lives
+      options.least_samples = options.most_samples = 3;
+      options.time_limit = TimeLimit();
+      if (where == Where::between) options.between = [&](CUstream) { fork_once(); };
+      Measurement found;
+      const Operation measuring(
+          "measure", Does::makes, [&] { return try_measure(found, w.context, w.stream, work, options); },
+          [&] { found = measure(w.context, w.stream, work, options); });
+      process::step("measured work that forks");
+      const CUresult result = result_of(measuring, throwing);
+      expect(result == (is_child ? CUDA_ERROR_NOT_INITIALIZED : CUDA_SUCCESS),
+             "measure() fails in the child only, and not with " + to_string(result));
+      expect(take_reports() == 0, "nothing is reported");
+      if (is_child) _exit(process::disappointed());
+      expect(found.unheld == 0, "the process that forked goes on to hold the context");
+      expect(ended == 0, "the child ends well");
+    }
+}
+
 /// Forks inside a callback of a class. What is left runs in the child.
 void forked_in_callback(const Class& row) {
+  const std::string_view name = row.name;
+  if (name == "measure") return forked_in_measurement();
   World w(World::primary());
   std::vector<CUresult> results;
-  const std::string_view name = row.name;
   if (name == "CompletionQueue") {
     enum class Where { poll, last_poll, destructor };
     for (const Where where : {Where::poll, Where::last_poll, Where::destructor}) {
@@ -257,7 +308,7 @@ void forked_in_callback(const Class& row) {
 
 const char* needs_callbacks(const Class& row) {
   const std::string_view name = row.name;
-  return name == "CompletionQueue" || name == "Graph" ? nullptr : "it runs no callbacks";
+  return name == "CompletionQueue" || name == "Graph" || name == "measure" ? nullptr : "it runs no callbacks";
 }
 
 /// The exit code of a handler is lost, so a disappointed one ends the process.
@@ -446,8 +497,10 @@ std::vector<Situation> situations_of_processes() {
       {.name = "fork in a callback",
        .in = In::working,
        .alone = Alone::yes,
-       .what = "A callback forks, in poll(), in ~CompletionQueue and in destroy_retired().",
-       .rule = "In the child, the callbacks that are left run once, with NOT_INITIALIZED.",
+       .what = "A callback forks, in poll(), in ~CompletionQueue, in destroy_retired(), in measured work and "
+               "between its samples.",
+       .rule = "In the child, the callbacks that are left run once, with NOT_INITIALIZED. measure() fails "
+               "with NOT_INITIALIZED at once.",
        .run = forked_in_callback,
        .impossible = needs_callbacks},
       {.name = "exit handler",

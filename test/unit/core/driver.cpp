@@ -244,6 +244,18 @@ TEST_CASE("every call in a forked child fails and says why, and destructors are 
   CHECK(event.query()); // the parent's event still works
 }
 
+TEST_CASE("a forked child knows that it is another process") {
+  RecordingDriver recording;
+  RecordingDriver::driver(); // a process without a driver does not notice forks
+  const HomeProcess home;
+  const int failed = test::in_child([&] {
+    if (home.is_this()) return 1;
+    return HomeProcess().is_this() ? 0 : 2;
+  });
+  CHECK(failed == 0);
+  CHECK(home.is_this());
+}
+
 TEST_CASE("a forked child does not wait for a lock that a thread of its parent holds") {
   RecordingDriver recording;
   RecordingDriver::driver(); // a process without a driver does not notice forks

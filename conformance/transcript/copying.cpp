@@ -172,7 +172,7 @@ void early_returns(Lab& lab) {
   lab.must(cu.MemsetD8(second, 2, largest), "cuMemsetD8");
   for (const Form& form : forms)
     for (const std::size_t kib :
-         {64, 256, 512, 1008, 1024, 1088, 2048, 4096, 8192, 16384, 16448, 32768, 65536}) {
+         {64u, 256u, 512u, 1008u, 1024u, 1088u, 2048u, 4096u, 8192u, 16384u, 16448u, 32768u, 65536u}) {
       const std::size_t bytes = kib << 10;
       unsigned stale = 0;
       std::size_t most = 0;

@@ -121,9 +121,9 @@ nlohmann::ordered_json WatchReport::candidates_json() const {
   return json_of_entries(sorted);
 }
 
-nlohmann::ordered_json WatchReport::json_of_entries(const std::vector<Entry>& entries) {
+nlohmann::ordered_json WatchReport::json_of_entries(const std::vector<Entry>& sorted) {
   auto findings = nlohmann::ordered_json::array();
-  for (const Entry& entry : entries) {
+  for (const Entry& entry : sorted) {
     findings.push_back(entry.json);
     findings.back()["count"] = entry.count;
     for (const Pair& pair : entry.pairs) // with --jitter only

@@ -57,7 +57,7 @@ private:
   };
 
   static void add_to(Entry& entry, const Finding& finding);
-  static nlohmann::ordered_json json_of_entries(const std::vector<Entry>& entries);
+  static nlohmann::ordered_json json_of_entries(const std::vector<Entry>& sorted);
   void add_candidate(const CallFile& process, const Finding& finding);
 
   std::string key_of(const CallFile& process, const Finding& finding);

@@ -25,7 +25,9 @@ class Crowd {
 public:
   Crowd(const Testbed& place, Size its_size)
       : size(its_size), driver(place.driver.table()), context(place.borrowed),
-        pool(place.borrowed, cuevent::EventFlags::none, its_size.events + 1'024), testbed_(place) {
+        pool(place.borrowed, cuevent::EventFlags::none, cuevent::FreshLease::refuses,
+             its_size.events + 1'024),
+        testbed_(place) {
     for (std::size_t i = 0; i < size.streams; ++i) {
       streams.push_back(place.make_stream());
       fences.emplace_back(place.borrowed, streams.back());

@@ -88,7 +88,7 @@ public:
   explicit Program(unsigned seed) : random_(seed) {
     world_.add(watch::order_rules(
         world_, [this](const watch::Finding& finding) { found_[finding.rule] += finding.count; },
-        {false, &blind_}));
+        {.blind = &blind_}));
     for (unsigned i = 0; i < stream_count; ++i) {
       see("cuStreamCreate", {handle(i), CU_STREAM_NON_BLOCKING});
       past_.emplace_back();

@@ -116,8 +116,8 @@ class Status:
 
 class DriverError:
     """An exception. GDB knows its members only if the library has debug information, so they are found by
-    place: a std::system_error of four words, the name of the call, and a std::runtime_error, whose second
-    word points to the text.
+    place: a std::system_error of four words, the name of the call, four words about the parts of the text,
+    and a std::runtime_error, whose second word points to the text.
     """
 
     def __init__(self, value):
@@ -125,7 +125,7 @@ class DriverError:
 
     def to_string(self):
         texts = self.value.address.cast(gdb.lookup_type("char").pointer().pointer())
-        return texts[6].string()
+        return texts[10].string()
 
 
 def base_of_exception(name):

@@ -117,7 +117,7 @@ void* resolve(GetProcAddress get_proc_address, const char* name, int version) {
   char has[40] = "is older";
   if (version > 0)
     std::snprintf(has, sizeof has, "supports CUDA %d.%d", major_of(version), minor_of(version));
-  fail(CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER, call,
+  fail(static_cast<CUresult>(36), call, // CALL_REQUIRES_NEWER_DRIVER, which older headers lack
        "cuevent needs a driver for CUDA %d.%d or later, and this driver %s: update the NVIDIA driver",
        major_of(oldest_version), minor_of(oldest_version), has);
 }

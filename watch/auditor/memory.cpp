@@ -195,8 +195,8 @@ bool is_all_pointers(const unsigned char* value, Size size, const Bounds& bounds
         values != nullptr ? static_cast<const unsigned char*>(values[i]) : buffer + parameter.offset;
     if (values == nullptr && parameter.offset + Size{parameter.size} > size) break;
     if (value == nullptr) continue;
-    if (parameter.size == 8) {
-      pointers.add(value);
+    if (parameter.size <= 8) {
+      if (parameter.size == 8) pointers.add(value);
       continue;
     }
     Words& words = is_all_pointers(value, parameter.size, bounds) ? pointers : inside;

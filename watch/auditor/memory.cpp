@@ -199,9 +199,13 @@ bool is_all_pointers(const unsigned char* value, Size size, const Bounds& bounds
       if (parameter.size == 8) pointers.add(value);
       continue;
     }
-    Words& words = is_all_pointers(value, parameter.size, bounds) ? pointers : inside;
+    if (is_all_pointers(value, parameter.size, bounds)) {
+      for (Size at = 0; at < parameter.size; at += 8)
+        pointers.add(value + at);
+      continue;
+    }
     for (Size at = 0; at + 8 <= parameter.size; at += 8)
-      words.add(value + at);
+      inside.add(value + at);
   }
   pointers.finish();
   inside.finish();

@@ -4,8 +4,11 @@
 
 #include "lab.hpp"
 
+#include <functional>
+#include <initializer_list>
 #include <memory>
 #include <set>
+#include <utility>
 
 namespace transcript {
 namespace {
@@ -188,10 +191,27 @@ void full_queue(Lab& lab) {
   cu.EventDestroy(made);
 }
 
+using NamedCall = std::pair<const char*, std::function<CUresult()>>;
+
+// Makes each call while the launch queue of the stream's context is full.
+void each_beside_full_queue(Lab& lab, CUstream full, std::initializer_list<NamedCall> calls) {
+  const Api& cu = lab.cu;
+  const CUfunction nothing = lab.kernel("step");
+  for (const auto& [name, call] : calls) {
+    Gate gate(lab, full);
+    Filler filler(lab, [&] { return cu.LaunchKernel(nothing, 1, 1, 1, 1, 1, 1, 0, full, nullptr, nullptr); });
+    Background attempt(lab, call);
+    lab.shows(std::string(name) + ".returns", filler.blocked() && attempt.returns_within(500ms));
+    gate.open();
+    lab.is(name, attempt.join());
+    lab.must(filler.thread.join(), "submission");
+    lab.must(cu.StreamSynchronize(full), "synchronize");
+  }
+}
+
 // Which other calls wait for a full queue of their context.
 void beside_full_queue(Lab& lab) {
   const Api& cu = lab.cu;
-  const CUfunction nothing = lab.kernel("step");
   Stream full(lab), other(lab);
   Event event(lab);
   std::vector<char> pinned(8192);
@@ -203,7 +223,7 @@ void beside_full_queue(Lab& lab) {
   CUstream stream = nullptr;
   CUstreamCaptureStatus status{};
   lab.must(cu.GraphCreate(&graph, 0), "cuGraphCreate");
-  const std::pair<const char*, std::function<CUresult()>> calls[] = {
+  const std::initializer_list<NamedCall> calls = {
       {"graph_create", [&] { return cu.GraphCreate(&made, 0); }},
       {"add_record", [&] { return cu.GraphAddEventRecordNode(&node, graph, nullptr, 0, event); }},
       {"capture_info",
@@ -216,23 +236,13 @@ void beside_full_queue(Lab& lab) {
       {"host_alloc", [&] { return cu.MemHostAlloc(&host, 64, CU_MEMHOSTALLOC_PORTABLE); }},
       {"alloc", [&] { return cu.MemAlloc(&memory, 64); }},
   };
-  for (const auto& [name, call] : calls) {
-    Gate gate(lab, full);
-    Filler filler(lab, [&] { return cu.LaunchKernel(nothing, 1, 1, 1, 1, 1, 1, 0, full, nullptr, nullptr); });
-    Background attempt(lab, call);
-    lab.shows(std::string(name) + ".returns", filler.blocked() && attempt.returns_within(500ms));
-    gate.open();
-    lab.is(name, attempt.join());
-    lab.must(filler.thread.join(), "submission");
-    lab.must(cu.StreamSynchronize(full), "synchronize");
-  }
+  each_beside_full_queue(lab, full, calls);
   cu.MemHostUnregister(pinned.data());
 }
 
 // Which questions about pointers and objects wait for a full queue of their context.
 void questions_beside_full_queue(Lab& lab) {
   const Api& cu = lab.cu;
-  const CUfunction nothing = lab.kernel("step");
   Stream full(lab), other(lab);
   CUdeviceptr device = 0, pooled = 0, begin = 0;
   lab.must(cu.MemAlloc(&device, 64), "cuMemAlloc");
@@ -252,7 +262,7 @@ void questions_beside_full_queue(Lab& lab) {
     void* answers[] = {&type, &managed, &start, &range};
     return cu.PointerGetAttributes(4, wanted, answers, address);
   };
-  const std::pair<const char*, std::function<CUresult()>> calls[] = {
+  const std::initializer_list<NamedCall> calls = {
       {"attribute.device", [&] { return attribute(device); }},
       {"attribute.pooled", [&] { return attribute(pooled); }},
       {"attribute.pinned", [&] { return attribute(pinned); }},
@@ -265,16 +275,7 @@ void questions_beside_full_queue(Lab& lab) {
       {"context_id", [&] { return cu.CtxGetId(lab.home, &number); }},
       {"stream_id", [&] { return cu.StreamGetId(full, &number); }},
   };
-  for (const auto& [name, call] : calls) {
-    Gate gate(lab, full);
-    Filler filler(lab, [&] { return cu.LaunchKernel(nothing, 1, 1, 1, 1, 1, 1, 0, full, nullptr, nullptr); });
-    Background attempt(lab, call);
-    lab.shows(std::string(name) + ".returns", filler.blocked() && attempt.returns_within(500ms));
-    gate.open();
-    lab.is(name, attempt.join());
-    lab.must(filler.thread.join(), "submission");
-    lab.must(cu.StreamSynchronize(full), "synchronize");
-  }
+  each_beside_full_queue(lab, full, calls);
 }
 
 // Ends of graphs with a user object, while another thread is blocked on a full queue.

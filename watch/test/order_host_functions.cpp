@@ -12,6 +12,15 @@ void launch_function(CUstream on) {
       on, [](void*) {}, nullptr));
 }
 
+/// The stream goes on when somebody has set the word.
+void hold_until(unsigned& set, CUstream held) {
+  const CUhostFn wait = [](void* word) {
+    while (__atomic_load_n(static_cast<unsigned*>(word), __ATOMIC_ACQUIRE) == 0)
+      sched_yield();
+  };
+  expect(cuLaunchHostFunc(held, wait, &set));
+}
+
 MISTAKE("unordered-copies", read_behind_a_host_function,
         "a stream reads behind a host function what another stream writes", with_order) {
   const CUdeviceptr memory = on_device();
@@ -89,13 +98,7 @@ HARMLESS(free_waits_for_a_worker,
   static unsigned done = 0;
   const CUdeviceptr memory = from_pool(gpu.a);
   order(gpu, gpu.a, gpu.b);
-  expect(cuLaunchHostFunc(
-      gpu.a,
-      [](void*) {
-        while (__atomic_load_n(&done, __ATOMIC_ACQUIRE) == 0)
-          sched_yield();
-      },
-      nullptr));
+  hold_until(done, gpu.a);
   zero(memory, gpu.b);
   expect(cuMemFreeAsync(memory, gpu.a));
   finish(gpu.b);
@@ -112,13 +115,7 @@ HARMLESS(kernels_wait_for_a_worker,
   void* arguments[] = {&memory};
   for (int step = 0; step < 4; ++step) {
     __atomic_store_n(&done, 0U, __ATOMIC_RELEASE);
-    expect(cuLaunchHostFunc(
-        gpu.b,
-        [](void*) {
-          while (__atomic_load_n(&done, __ATOMIC_ACQUIRE) == 0)
-            sched_yield();
-        },
-        nullptr));
+    hold_until(done, gpu.b);
     zero(memory, gpu.a);
     expect(cuLaunchKernel(touch, 1, 1, 1, 1, 1, 1, 0, gpu.b, arguments, nullptr));
     finish(gpu.a);
@@ -131,13 +128,7 @@ HARMLESS(function_waits_for_a_worker, "a host function waits for a thread, which
          with_order) {
   static unsigned done = 0;
   const CUdeviceptr memory = on_device();
-  expect(cuLaunchHostFunc(
-      gpu.b,
-      [](void*) {
-        while (__atomic_load_n(&done, __ATOMIC_ACQUIRE) == 0)
-          sched_yield();
-      },
-      nullptr));
+  hold_until(done, gpu.b);
   zero(memory, gpu.a);
   expect(cuMemsetD8Async(memory, 1, block, gpu.b));
   finish(gpu.a);
@@ -149,13 +140,7 @@ HARMLESS(function_waits_for_later_work, "a host function waits for work that is 
          with_order) {
   static unsigned done = 0;
   const CUdeviceptr memory = on_device();
-  expect(cuLaunchHostFunc(
-      gpu.b,
-      [](void*) {
-        while (__atomic_load_n(&done, __ATOMIC_ACQUIRE) == 0)
-          sched_yield();
-      },
-      nullptr));
+  hold_until(done, gpu.b);
   expect(cuMemsetD8Async(memory, 1, block, gpu.b));
   zero(memory, gpu.a);
   finish(gpu.a);

@@ -97,7 +97,7 @@ std::string page() {
       "What each class does in the situations that break wrappers. The test `test/situations/` prints "
       "this page from its own tables, and runs each of the " +
       std::to_string(cells) +
-      " cells marked x. The numbers are those of the sections. A cell without a mark says there why "
+      " cells marked x. Each number leads to a section. A cell without a mark says there why "
       "it has no test. The reasons for the outcomes are in [how things end](lifetime.md), "
       "[events and capture](events-and-capture.md) and "
       "[threads that must not hang](threads-that-must-not-hang.md).");

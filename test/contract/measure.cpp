@@ -44,15 +44,19 @@ protected:
   /// Work of the other stream that ends a while after it was submitted.
   class LaterWork {
   public:
-    explicit LaterWork(const MeasureFixture& of) : gate_(of.other) { of.long_work(of.other); }
+    LaterWork(const MeasureFixture& of, DeviceTime margin)
+        : gate_(of.other), held_(20ms + std::chrono::duration_cast<std::chrono::nanoseconds>(2 * margin)) {
+      of.long_work(of.other);
+    }
     LaterWork(const LaterWork&) = delete;
     LaterWork& operator=(const LaterWork&) = delete;
     ~LaterWork() { opener_.join(); }
 
   private:
     Gate gate_;
+    std::chrono::nanoseconds held_;
     std::thread opener_{[this] {
-      std::this_thread::sleep_for(20ms);
+      std::this_thread::sleep_for(held_);
       gate_.open();
     }};
   };
@@ -311,15 +315,16 @@ TEST_CASE_METHOD(MeasureFixture, "earlier work that still runs is noticed before
   MeasuredSample sample;
   bool in_time = false, ran = false;
   {
-    const LaterWork earlier(*this);
+    const LaterWork earlier(*this, sampler.margin());
     REQUIRE(sampler.take(MeasuredWork(nothing), false, sample, in_time));
   }
   CHECK(sample.preceded);
   CHECK(sample.lead > sampler.margin());
   REQUIRE(sampler.take(MeasuredWork(nothing), true, sample, in_time));
   CHECK_FALSE(sample.preceded);
-  {
-    const LaterWork earlier(*this);
+  // A host that loses its processor between the two records proves nothing, and a busy machine takes it away.
+  for (int attempt = 0; attempt < 20 && !ran; ++attempt) {
+    const LaterWork earlier(*this, sampler.margin());
     REQUIRE(sampler.settle(ran));
   }
   CHECK(ran);

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The Conan 2 package of this source tree: conan create packaging/conan
+"""The Conan 2 package of cuevent.
+
+In a clone, conan create packaging/conan packages the source tree. A release has this folder with a
+conandata.yml, which names its source archive: there, conan create FOLDER downloads it.
 
 There is no Conan package of the driver's headers. The build looks for them as tools/find-headers does, and so
 does each project that uses the package. Set CUDA_HOME if cuda.h is in an unusual folder.
@@ -12,7 +15,7 @@ import subprocess
 from conan import ConanFile
 from conan.errors import ConanInvalidConfiguration
 from conan.tools.build import check_min_cppstd
-from conan.tools.files import copy, load
+from conan.tools.files import copy, get, load
 from conan.tools.layout import basic_layout
 from conan.tools.meson import Meson, MesonToolchain
 
@@ -32,13 +35,27 @@ class Cuevent(ConanFile):
     def _tree(self):
         return os.path.join(self.recipe_folder, "..", "..")
 
+    @property
+    def _releases(self):
+        """{version: where its archive is}. Empty in a clone."""
+        return (self.conan_data or {}).get("sources", {})
+
     def set_version(self):
+        if self._releases:
+            self.version, = self._releases
+            return
         meson_build = load(self, os.path.join(self._tree, "meson.build"))
         self.version = re.search(r"version: '([0-9.]+)'", meson_build)[1]
 
     def export_sources(self):
+        if self._releases:
+            return
         copy(self, "*", self._tree, self.export_sources_folder,
              excludes=("build*", ".git/*", ".headers/*", ".cache/*", "subprojects/*/*"))
+
+    def source(self):
+        if self._releases:
+            get(self, **self._releases[self.version], strip_root=True)
 
     def layout(self):
         basic_layout(self, src_folder=".")

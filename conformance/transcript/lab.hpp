@@ -72,6 +72,7 @@ std::vector<Scenario> virtual_memory_scenarios();
 std::vector<Scenario> arrays_scenarios();
 std::vector<Scenario> copies_scenarios();
 std::vector<Scenario> copying_scenarios();
+std::vector<Scenario> early_copies_scenarios();
 std::vector<Scenario> libraries_scenarios();
 std::vector<Scenario> graph_nodes_scenarios();
 std::vector<Scenario> graph_memory_scenarios();

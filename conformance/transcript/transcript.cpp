@@ -56,6 +56,7 @@ std::vector<Scenario> all_scenarios() {
                            core_dumps_scenarios,
                            copies_scenarios,
                            copying_scenarios,
+                           early_copies_scenarios,
                            libraries_scenarios,
                            graph_nodes_scenarios,
                            graph_memory_scenarios,

@@ -230,6 +230,7 @@ private:
     std::shared_ptr<Stream> stream;
     bool named;                            ///< by the caller. A call without a stream uses the default stream
     std::vector<const Context*> between{}; ///< the contexts that cuMemcpyPeer names for memory of pools
+    bool may_return_early = false;         ///< the function was seen to return before its copy was done
   };
   CopyStream copy_stream();
   CopyStream copy_stream(CUstream);
@@ -237,6 +238,8 @@ private:
   Work box_work(const Box&);
   std::shared_ptr<const NodeParameters> captured_parameters(const Box&) const;
   static bool waits(const Box&, const CopyStream&);
+  bool returns_early(const Box&, const CopyStream&) const;
+  CUresult copy_early(const Box&, Work, const CopyStream&);
   std::vector<std::shared_ptr<Operation>> work_of_others(const Box&, const CopyStream&) const;
   CUresult copy(const Box&, const CopyStream&);
   CUresult copy(const CUDA_MEMCPY2D*, const CopyStream&);

@@ -41,6 +41,8 @@ struct Allocation {
   unsigned long long number = 0;
 
   bool of_host_pool() const { return host && pool; }
+  /// Of cuMemAlloc and its like.
+  bool is_plain() const { return !host && !managed && !variable && !pool && !of_graph && !mapping; }
   int device() const { return mapping ? mapping->memory->properties.location.id : home.context->device; }
 };
 

@@ -16,19 +16,12 @@ struct Frame {
   std::uintptr_t address, above;
 };
 
-/// The same native frames with Python frames that lie where they lay.
-struct PythonPlace {
-  std::uint64_t place;
-  std::uint32_t number; // of both in the file
-};
-constexpr std::size_t places_per_stack = 16;
-
 struct CachedStack {
   std::uint32_t number; // in the file; 0 if it is not there yet
   std::uint32_t depth, generation;
   std::uint32_t is_plain; // can be recognised in memory
+  std::uint32_t identity; // no other stack of the cache has or had it
   Frame frames[depth_limit];
-  PythonPlace in_python[places_per_stack];
 };
 
 // Of glibc 2.35 and later: where the unwinder finds a function's table of frames. The result is larger in
@@ -38,10 +31,27 @@ __attribute__((weak, visibility("default"))) int find_object(void* address,
 
 namespace {
 
-constexpr std::size_t stacks_per_thread = 128;
+// A step of a large model has some hundred, and each of them in several Python functions. What is not in the
+// cache takes 50 times as long. Pages are taken when they are needed.
+constexpr std::size_t stacks_per_thread = 512, places_per_thread = 2048;
 // Stacks in the same place of the cache. All launches through the CUDA runtime have the same innermost frame,
 // and many have the same depth.
 constexpr std::size_t ways = 8;
+
+/// A stack with Python frames that lie where they lay.
+struct PythonPlace {
+  std::uint64_t place;  // also of the stack
+  std::uint32_t number; // of both in the file; 0: none
+};
+
+/// Of one thread. All zeros is an empty one.
+struct StackCache {
+  CachedStack stacks[stacks_per_thread]; // Thread::stacks
+  PythonPlace places[places_per_thread];
+  std::uint32_t last_identity, next_way;
+};
+
+StackCache& cache_of(const Thread& thread) { return *reinterpret_cast<StackCache*>(thread.stacks); }
 
 bool is_in_memory(const Frame& frame) {
   return *reinterpret_cast<const std::uintptr_t*>(frame.above - sizeof(std::uintptr_t)) == frame.address;
@@ -159,8 +169,7 @@ CachedStack& stack_of(Thread& thread, std::uintptr_t address, std::uintptr_t abo
   CachedStack& stack = set[thread.next_way++ % ways];
   stack.number = stack.depth = 0;
   stack.generation = thread.generation;
-  for (PythonPlace& each : stack.in_python)
-    each.number = 0;
+  stack.identity = ++cache_of(thread).last_identity;
   Walk walk{above, &stack, false, true};
   if (can_unwind()) _Unwind_Backtrace(&visit, &walk);
   if (stack.depth == 0) { // without unwind information, at least the caller is known
@@ -171,17 +180,31 @@ CachedStack& stack_of(Thread& thread, std::uintptr_t address, std::uintptr_t abo
   return stack;
 }
 
+/// The number of the stack with these Python frames, which are written if they are new.
+std::uint32_t number_in_python(StackCache& cache, const CachedStack& stack, PythonState python) {
+  constexpr std::uint64_t factor = 0x9E37'79B9'7F4A'7C15U;
+  const std::uint64_t place = (python_place(python) ^ stack.identity) * factor;
+  PythonPlace* const set = cache.places + (place >> 40) % (places_per_thread / ways) * ways;
+  for (std::size_t i = 0; i < ways; ++i)
+    if (set[i].place == place && set[i].number != 0) return set[i].number;
+  Content content = content_of(stack, true);
+  add_python_frames(content, python);
+  PythonPlace& made = set[cache.next_way++ % ways];
+  made = {place, intern(content)};
+  return made.number;
+}
+
 } // namespace
 
 CachedStack* stacks_of_slot(std::uint32_t slot) {
   CachedStack* stacks = state.stacks[slot].load(std::memory_order_acquire);
   if (stacks != nullptr) { // of a thread that has ended, or of the parent process: other frames, then
-    for (std::size_t i = 0; i < stacks_per_thread; ++i)
-      stacks[i].depth = 0;
+    if (madvise(stacks, sizeof(StackCache), MADV_DONTNEED) != 0) // as for locked memory
+      std::memset(static_cast<void*>(stacks), 0, sizeof(StackCache));
     return stacks;
   }
-  void* const place = mmap(nullptr, sizeof(CachedStack) * stacks_per_thread, PROT_READ | PROT_WRITE,
-                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* const place =
+      mmap(nullptr, sizeof(StackCache), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (place == MAP_FAILED) return nullptr;
   state.stacks[slot].store(static_cast<CachedStack*>(place), std::memory_order_release);
   return static_cast<CachedStack*>(place);
@@ -191,15 +214,8 @@ std::uint32_t stack_number(Thread& thread, std::uintptr_t address, std::uintptr_
   if (thread.stacks == nullptr) return 0;
   CachedStack& stack = stack_of(thread, address, above);
   PythonState const python = with_python ? python_state_of_this_thread() : nullptr;
-  if (python != nullptr) { // the same native frames may be in other Python functions now
-    const std::uint64_t place = python_place(python);
-    PythonPlace& known = stack.in_python[(place >> 40) % places_per_stack];
-    if (known.number != 0 && known.place == place) return known.number;
-    Content content = content_of(stack, true);
-    add_python_frames(content, python);
-    known = {place, intern(content)};
-    return known.number;
-  }
+  // The same native frames may be in other Python functions now.
+  if (python != nullptr) return number_in_python(cache_of(thread), stack, python);
   if (stack.number == 0) stack.number = intern(content_of(stack));
   return stack.number;
 }

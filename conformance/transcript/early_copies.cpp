@@ -153,8 +153,8 @@ CUdeviceptr mapped(Lab& lab) {
   return memory;
 }
 
-// The same for cuMemcpyHtoD to memory that was made in other ways, on the stream of the thread, and in a green
-// context.
+// The same for cuMemcpyHtoD to memory that was made in other ways, on the stream of the thread, and in a
+// green context.
 void early_places(Lab& lab) {
   const Api& cu = lab.cu;
   EarlyCopies of(lab);
@@ -212,8 +212,8 @@ void early_sources(Lab& lab) {
       most = std::max(most, later);
     }
     lab.shows(name + ".changed_later", "copied in " + std::to_string(changed) + " of " +
-                                           std::to_string(tries) + " tries, at most " +
-                                           std::to_string(most) + " bytes");
+                                           std::to_string(tries) + " tries, at most " + std::to_string(most) +
+                                           " bytes");
     Stream blocking(lab, CU_STREAM_DEFAULT);
     for (const auto& [held, stream] :
          {std::pair{"legacy", CU_STREAM_LEGACY}, std::pair{"blocking", CUstream(blocking)}}) {

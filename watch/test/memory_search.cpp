@@ -456,6 +456,7 @@ private:
       constexpr const char* uploads[] = {"cuMemcpyHtoD_v2", "cuMemcpyHtoD_v2", "cuMemcpy2D_v2", "cuMemcpy"};
       call = uploads[draw(4)];
       places = {large_source(), places[0]};
+      if (draw(4) == 0) places[0].begin = host_slot + slot_size * draw(2);
       if (draw(6) == 0) places[1] = {host_slot + slot_size * draw(2), 64, 1, true};
       places[1].width = places[0].width;
       if (std::strcmp(call, "cuMemcpy") == 0) places[0].named = places[1].named = Named::by_address;

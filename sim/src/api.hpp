@@ -279,7 +279,7 @@ private:
   CUresult create_array(CUarray*, const CUDA_ARRAY3D_DESCRIPTOR&, const std::shared_ptr<Context>&);
 
   // Textures and surfaces
-  void check_resource(const CUDA_RESOURCE_DESC&);
+  void check_resource(const CUDA_RESOURCE_DESC&, const Context& user, bool surface);
   void check_view(const CUDA_RESOURCE_VIEW_DESC&, const CUDA_RESOURCE_DESC&);
   static unsigned long long bind(std::shared_ptr<const BoundMemory>, Context&);
   const BoundMemory& bound(unsigned long long number, bool surface);

@@ -183,8 +183,11 @@ CUgraphExecUpdateResult hindrance(const Work& before, const Work& after) {
   if (before.type != after.type) return CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED;
   if (before.event && before.event->home.context->family() != after.event->home.context->family())
     return CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
-  if (before.parameters && after.parameters && !before.parameters->fit(*after.parameters))
-    return CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
+  if (before.parameters && after.parameters) {
+    if (!before.parameters->fit(*after.parameters)) return CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
+    if (!before.parameters->has_arrays_of(*after.parameters))
+      not_modelled("an update of an exec with a copy of another array");
+  }
   return CU_GRAPH_EXEC_UPDATE_SUCCESS;
 }
 

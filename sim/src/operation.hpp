@@ -38,19 +38,21 @@ struct NodeParameters {
   std::size_t buffer_bytes = 0;
   std::array<void*, 5> extra{}; ///< which names the buffer
 
-  /// Whether an exec takes the others for these. It keeps to the kinds of a copy's memory, to its arrays, to
-  /// the context of a fill's memory, and to the numbers of rows. Another array was measured for a copy of
-  /// several rows. Not measured: arrays.exec
+  /// Whether an exec takes the others for these. It keeps to the kinds of a copy's memory, to the context of
+  /// a fill's memory, and to the numbers of rows.
   bool fit(const NodeParameters& other) const {
-    const auto other_array = [](CUmemorytype type, CUarray one, CUarray another) {
-      return type == CU_MEMORYTYPE_ARRAY && one != another;
-    };
     return copy.srcMemoryType == other.copy.srcMemoryType && copy.dstMemoryType == other.copy.dstMemoryType &&
-           !other_array(copy.srcMemoryType, copy.srcArray, other.copy.srcArray) &&
-           !other_array(copy.dstMemoryType, copy.dstArray, other.copy.dstArray) &&
            source_pooled == other.source_pooled && target_pooled == other.target_pooled &&
            filled_home == other.filled_home && copy.Height == other.copy.Height &&
            copy.Depth == other.copy.Depth && fill.height == other.fill.height;
+  }
+
+  bool has_arrays_of(const NodeParameters& other) const {
+    const auto same = [](CUmemorytype type, CUarray one, CUarray another) {
+      return type != CU_MEMORYTYPE_ARRAY || one == another;
+    };
+    return same(copy.srcMemoryType, copy.srcArray, other.copy.srcArray) &&
+           same(copy.dstMemoryType, copy.dstArray, other.copy.dstArray);
   }
 };
 

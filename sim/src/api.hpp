@@ -166,6 +166,8 @@ private:
   CUresult allocate(std::uintptr_t*, std::size_t bytes, bool host, unsigned flags);
   CUresult deallocate(std::uintptr_t, bool host);
   void end_of_allocation(const Allocation&);
+  void remember_memory(Work&, std::uintptr_t address, std::size_t bytes) const;
+  CUresult fault_of_ended_memory(const Work&) const;
   Work fill_work(const CUDA_MEMSET_NODE_PARAMS&, bool captured = false);
   template <class Value>
   Value* word(CUdeviceptr, const Capture*, unsigned access);

@@ -56,6 +56,8 @@ Work Api::box_work(const Box& box) {
   work.text = "copy " + std::to_string(box.bytes()) + " bytes";
   work.duration = timing::copy(box.bytes());
   work.effect = [box] { box.copy(); };
+  if (!box.from_array) remember_memory(work, from, extent(box.from_pitch, box.from_layer));
+  if (!box.to_array) remember_memory(work, to, to_bytes);
   return work;
 }
 

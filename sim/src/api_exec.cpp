@@ -361,6 +361,7 @@ CUresult Api::cuGraphLaunch(CUgraphExec exec_handle, CUstream stream_handle) {
   const auto& steps = chosen.empty() ? launched->body->steps : chosen;
   for (const Exec::Step& step : steps) {
     if (step.enabled && step.work.unmodelled != nullptr) not_modelled(step.work.unmodelled);
+    if (step.enabled) fault_of_ended_memory(step.work);
     if (!step.work.event) continue;
     if (step.work.event->destroyed)
       undefined("the launched graph refers to a destroyed event: " +
@@ -463,6 +464,10 @@ void Api::launch(const std::shared_ptr<Exec::Body>& body, const std::vector<Exec
     const Recording* const in_capture = captured.next();
     auto operation = new_operation(step.enabled ? step.work : Work{});
     if (step.enabled && step.work.type == CU_GRAPH_NODE_TYPE_KERNEL) computer_.set_up_kernel(operation->work);
+    if (const CUresult fault = fault_of_ended_memory(operation->work)) {
+      operation->work.fault = fault;
+      operation->work.effect = nullptr;
+    }
     if (step.after.empty()) operation->after.push_back(begin);
     for (std::size_t before : step.after) {
       operation->after.push_back(operations[before]);

@@ -26,6 +26,7 @@ Work Api::fill_work(const CUDA_MEMSET_NODE_PARAMS& fill, bool captured) {
   work.text = "fill " + std::to_string(row * fill.height) + " bytes";
   work.duration = timing::fill(row * fill.height);
   work.gone = unmapped_later(address, bytes);
+  remember_memory(work, address, bytes);
   const bool allocated = pinned(target, bytes);
   work.effect = [=] {
     if (!allocated) undefined("a graph fills memory that was not allocated");

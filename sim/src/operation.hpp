@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -60,6 +61,16 @@ struct NodeParameters {
 /// end. On a device, 20 to 60 of these submissions fill the queue. In the simulator, 56 do.
 inline constexpr std::size_t places_of_a_notification = 18;
 
+/// Memory that work uses, and the allocation that it was in when the work was described.
+struct UsedMemory {
+  std::uintptr_t address = 0;
+  std::size_t bytes = 0;
+  std::uintptr_t block = 0; ///< where the allocation begins
+  std::size_t block_bytes = 0;
+  unsigned long long number = 0;                                          ///< of the allocation
+  enum class Kind { device, host_block, registered } kind = Kind::device; ///< managed memory is as a device's
+};
+
 /// The work to do, without its place and time. A stream operation and a graph node hold the same
 /// data.
 struct Work {
@@ -70,6 +81,7 @@ struct Work {
   /// Whether its memory has been unmapped. Then a copy ends with CUDA_ERROR_ILLEGAL_ADDRESS, and a fill with
   /// CUDA_ERROR_LAUNCH_FAILED. Not measured: virtual.unmapped_store. A store of a value ends as a fill does.
   std::function<bool()> gone;
+  std::vector<UsedMemory> memory;  ///< of a copy or a fill: a graph may be launched after its end
   std::function<bool()> condition; ///< the work may start once this returns true
   CUhostFn function = nullptr;     ///< a host function ends when it returns
   void* data = nullptr;

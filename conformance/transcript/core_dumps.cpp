@@ -117,8 +117,10 @@ void then(Lab& lab) {
   const auto all = [&](const std::string& name) {
     for (int setting = on_exception; setting <= flags; ++setting) {
       const std::string number = std::to_string(setting);
-      lab.shows(name + ".context_" + number, value_of(lab, cu.CoredumpGetAttribute, setting));
-      lab.shows(name + ".process_" + number, value_of(lab, cu.CoredumpGetAttributeGlobal, setting));
+      lab.shows(std::string(name).append(".context_").append(number),
+                value_of(lab, cu.CoredumpGetAttribute, setting));
+      lab.shows(std::string(name).append(".process_").append(number),
+                value_of(lab, cu.CoredumpGetAttributeGlobal, setting));
     }
   };
   const auto change = [&](const std::string& name, Call set, int setting, unsigned value) {

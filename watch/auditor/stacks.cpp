@@ -5,7 +5,9 @@
 #include "auditor/recorder.hpp"
 #include "auditor/state.hpp"
 
+#include <atomic>
 #include <cstring>
+#include <link.h>
 #include <sys/mman.h>
 #include <unwind.h>
 
@@ -36,6 +38,10 @@ struct CachedStack {
 __attribute__((weak, visibility("default"))) int find_object(void* address,
                                                              void* result) __asm__("_dl_find_object");
 
+// Of the unwinder, which is part of this library, and of the linker.
+extern "C" void register_table(const void* table, void* place) __asm__("__register_frame_info");
+extern "C" const ElfW(Ehdr) own_header __asm__("__ehdr_start") __attribute__((visibility("hidden")));
+
 namespace {
 
 constexpr std::size_t stacks_per_thread = 128;
@@ -58,12 +64,50 @@ bool still_holds(const CachedStack& stack, std::uintptr_t address, std::uintptr_
   return true;
 }
 
-/// The unwinder ends the process if it does not find its own table. With a second auditor in the process,
-/// some versions of glibc do not find the tables of the first one.
-bool can_unwind() {
-  if (&find_object == nullptr) return true;
+/// Where the frames of this library are described. The header that says so has one form with each linker.
+const void* own_table() {
+  const auto* const begin = reinterpret_cast<const unsigned char*>(&own_header);
+  const auto* part = reinterpret_cast<const ElfW(Phdr)*>(begin + own_header.e_phoff);
+  for (unsigned i = 0; i < own_header.e_phnum; ++i, ++part) {
+    if (part->p_type != PT_GNU_EH_FRAME) continue;
+    const unsigned char* const header = begin + part->p_vaddr;
+    constexpr unsigned char relative_int32 = 0x1b;
+    if (header[0] != 1 || header[1] != relative_int32) return nullptr;
+    std::int32_t distance = 0;
+    std::memcpy(&distance, header + 4, sizeof distance);
+    return header + 4 + distance;
+  }
+  return nullptr;
+}
+
+bool finds_own_table() {
   std::uint64_t result[64];
   return find_object(reinterpret_cast<void*>(&_Unwind_Backtrace), result) == 0;
+}
+
+/// The unwinder ends the process if it does not find its own table. With a second auditor in the process, such
+/// as the one of `cuevent sim`, some versions of glibc do not find the tables of auditors. Then it gets its own
+/// from here. That costs each later search a little, so it is not done in other processes.
+bool can_unwind() {
+  if (&find_object == nullptr) return true;
+  enum : int { unknown, yes, no };
+  static std::atomic<int> known{unknown};
+  int answer = known.load(std::memory_order_acquire);
+  if (answer != unknown) return answer == yes;
+  const Locked lock(cleared_by_fork->locks.stacks);
+  answer = known.load(std::memory_order_relaxed);
+  if (answer != unknown) return answer == yes;
+  answer = yes;
+  if (!finds_own_table()) {
+    static std::uint64_t place[16]; // more than any version of the unwinder writes
+    const void* const table = own_table();
+    if (table == nullptr)
+      answer = no;
+    else
+      register_table(table, place);
+  }
+  known.store(answer, std::memory_order_release);
+  return answer == yes;
 }
 
 struct Walk {

@@ -85,9 +85,9 @@ bool finds_own_table() {
   return find_object(reinterpret_cast<void*>(&_Unwind_Backtrace), result) == 0;
 }
 
-/// The unwinder ends the process if it does not find its own table. With a second auditor in the process, such
-/// as the one of `cuevent sim`, some versions of glibc do not find the tables of auditors. Then it gets its own
-/// from here. That costs each later search a little, so it is not done in other processes.
+/// The unwinder ends the process if it does not find its own table. With a second auditor in the process,
+/// such as the one of `cuevent sim`, some versions of glibc do not find the tables of auditors. Then it gets
+/// its own from here. That costs each later search a little, so it is not done in other processes.
 bool can_unwind() {
   if (&find_object == nullptr) return true;
   enum : int { unknown, yes, no };

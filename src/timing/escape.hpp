@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+// What times after the end of work say about work that escaped. Inside the library only.
+#pragma once
+
+#include <cuevent/stage_report.hpp>
+
+#include <algorithm>
+
+namespace cuevent { inline namespace CUEVENT_ABI {
+
+/// After a copy to or from the host, the driver's event for a whole context can end late: by up to 11.2 us on
+/// an H200 (driver 580.159.04, 2026-11-27).
+inline constexpr DeviceTime most_own_delay(25'000);
+
+/// By how much other work outlasted the measured stream. Both times count from the record after the work: `all`
+/// is when everything of the context had ended, and `own` is a later record on the measured stream. It comes
+/// after the part of the context's event that this stream has, so it is as late as the stream makes the event.
+/// Another thread can submit to the stream in between, so no more than `most_own_delay` is the stream's own.
+inline DeviceTime beyond_own(DeviceTime all, DeviceTime own) noexcept {
+  return all - std::clamp(own, DeviceTime{}, most_own_delay);
+}
+
+}} // namespace cuevent::CUEVENT_ABI

@@ -89,7 +89,8 @@ Status StageTimer::State::change_submitted(std::uint32_t index, Status status, R
   const bool is_timed = ended || begun;
   if (status && is_timed) status = stream.recorder.record(stream.ring.at(stream.ring.next()).event);
   if (status && is_timed)
-    rings->push(index, {.closes = ended.has_value(), .opens = begun}, now, Boundary::Recorded::by_call);
+    rings->push(index, {.closes = ended.has_value(), .opens = begun}, now, Boundary::Recorded::by_call, {},
+                rings->record_context(index));
   if (!status && ended) { // an untimed stage is counted already
     rings->push(index, {.closes = true, .opens = {}}, 0, Boundary::Recorded::no);
     rings->log().drop(*ended);

@@ -81,8 +81,8 @@ Status Sampler::take(const MeasuredWork& work, bool hold, MeasuredSample& out, b
     if (status) status = synchronize(all_);
     if (status) status = submit(work);
   }
-  for (const DriverEvent* const event : {&end_, &after_, &own_})
-    if (status) status = synchronize(*event);
+  if (status) status = synchronize(after_);
+  if (status) status = synchronize(own_); // `end_` comes before it on the stream
   DeviceTime own{};
   if (status) status = read(start_, end_, out.time);
   if (status) status = read(end_, after_, out.tail);
@@ -131,7 +131,7 @@ Status Sampler::settle(bool& ran) noexcept {
 }
 
 Status Sampler::calibrate() {
-  constexpr int discarded = 4, rounds = 20; // the first ones meet cold caches
+  constexpr int discarded = 4, rounds = 12; // the first ones meet cold caches
   constexpr DeviceTime least_margin(1000);
   const auto nothing = [] {};
   const MeasuredWork work(nothing);

@@ -188,6 +188,10 @@ void throw_error(CUresult result, const char* call, const char* advice) {
   throw_failure({.result = result, .call = call, .advice = advice});
 }
 
+void throw_error(ErrorCause cause, const char* call, const char* advice) {
+  throw_failure({.result = result_for(cause), .call = call, .advice = advice, .cause = cause});
+}
+
 namespace {
 
 [[noreturn, gnu::cold]] void fail_as(Thrown thrown, const char* call, const char* words, const char* format,

@@ -2,6 +2,7 @@
 #include <cuevent/measure.hpp>
 
 #include "core/capture_state.hpp"
+#include "core/failure.hpp"
 #include "core/refusal.hpp"
 #include "core/require_context.hpp"
 #include "core/result_of.hpp"
@@ -307,10 +308,11 @@ Status sample(const Context& context, StreamRef stream, const MeasuredWork& work
 }
 
 [[noreturn, gnu::cold]] void fail_measure(const Context& context, const Status& status) {
-  if (status.reason == Reason::other_context) throw ContextMismatch(status.call, name_its_context);
+  if (status.reason == Reason::other_context)
+    throw_error(ErrorCause::context_mismatch, status.call, name_its_context);
   if (status.result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED && is_call(status.call, measuring))
-    throw StreamCaptureUnsupported(
-        measuring,
+    throw_error(
+        CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, measuring,
         "the stream is being captured, and captured work does not run: measure a launch of the graph");
   context.driver().fail(status.result, status.call);
 }
@@ -319,7 +321,7 @@ template <class Result, class... Works>
 Result measured(const Context& context, StreamRef stream, const MeasureOptions& options,
                 const Works&... works) {
   require_context(context, measuring);
-  if (const char* const wrong = wrong_with(options)) throw InvalidValue(measuring, wrong);
+  if (const char* const wrong = wrong_with(options)) throw_error(CUDA_ERROR_INVALID_VALUE, measuring, wrong);
   if (!(static_cast<bool>(works) && ...)) fail_null_callback(measuring);
   const ContextGuard guard(context);
   Result result;

@@ -4,6 +4,7 @@
 #include "auditor/python_frames.hpp"
 #include "auditor/recorder.hpp"
 #include "auditor/state.hpp"
+#include "auditor/taken_stack.hpp"
 
 #include <atomic>
 #include <cstring>
@@ -159,13 +160,18 @@ Content content_of(const CachedStack& stack, bool with_python = false) {
   return content;
 }
 
-void add_python_frames(Content& content, PythonState thread) {
+/// Of this length, which lies behind the words.
+void end_with_text(Content& content, std::size_t length) {
   auto* const text = reinterpret_cast<char*>(content.words + content.count);
-  std::size_t length = python_frames(thread, text, text_limit);
   while (length % 8 != 0)
     text[length++] = '\0';
   content.count += static_cast<std::uint32_t>(length / 8);
   content.words[0] |= static_cast<std::uint64_t>(length / 8) << 32;
+}
+
+void add_python_frames(Content& content, PythonState thread) {
+  auto* const text = reinterpret_cast<char*>(content.words + content.count);
+  end_with_text(content, python_frames(thread, text, text_limit));
 }
 
 /// The number of this stack in the file; the same stack has one number.
@@ -253,6 +259,50 @@ std::uint32_t python_stack_number(PythonState thread) {
   content.add(0);
   add_python_frames(content, thread);
   return content.words[0] == 0 ? 0 : intern(content);
+}
+
+namespace {
+
+struct WalkFrom {
+  std::uintptr_t pc;
+  std::uintptr_t* addresses;
+  std::uint32_t count, limit;
+};
+
+_Unwind_Reason_Code visit_from(_Unwind_Context* context, void* data) {
+  WalkFrom& walk = *static_cast<WalkFrom*>(data);
+  const std::uintptr_t address = _Unwind_GetIP(context);
+  if (walk.count == 0 && address != walk.pc) return _URC_NO_REASON; // of the auditor, or of the signal
+  if (address == 0 || walk.count == walk.limit) return _URC_END_OF_STACK;
+  walk.addresses[walk.count++] = address;
+  return _URC_NO_REASON;
+}
+
+} // namespace
+
+std::uint32_t take_frames(std::uintptr_t pc, std::uintptr_t* addresses, std::uint32_t limit) {
+  WalkFrom walk{pc, addresses, 0, limit};
+  if (can_unwind()) _Unwind_Backtrace(&visit_from, &walk);
+  return walk.count;
+}
+
+void take_stack(TakenStack& stack, std::uintptr_t pc, bool has_room_to_walk) {
+  stack.depth = has_room_to_walk ? take_frames(pc, stack.addresses, depth_limit) : 0;
+  stack.text_length = 0;
+  if (stack.depth == 0) stack.addresses[stack.depth++] = pc;
+  if (PythonState const python = has_room_to_walk ? python_state_of_this_thread() : nullptr)
+    stack.text_length = static_cast<std::uint32_t>(python_frames(python, stack.text, text_limit));
+}
+
+std::uint32_t stack_number(const TakenStack& stack) {
+  Content content;
+  content.add(0);
+  for (std::uint32_t i = 0; i < stack.depth; ++i)
+    content.add(stack.addresses[i]);
+  content.words[0] = content.count - 1;
+  std::memcpy(content.words + content.count, stack.text, stack.text_length);
+  end_with_text(content, stack.text_length);
+  return intern(content);
 }
 
 } // namespace watch

@@ -501,7 +501,8 @@ private:
 
   /// The program may know then that copies are done.
   static constexpr bool can_end_copies(Verb called) {
-    return may_wait(called) || called == Verb::event_query || called == Verb::stream_query;
+    return may_wait(called) || called == Verb::event_query || called == Verb::stream_query ||
+           called == Verb::event_elapsed;
   }
   static constexpr bool is_copy_on_stream = verb == Verb::work && entry_data[Index].work == Work::copy;
   static constexpr bool has_cost =

@@ -407,6 +407,7 @@ CUresult Api::cuGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode node, CUgra
   if (parameters->type == CU_GRAPH_NODE_TYPE_GRAPH)
     return cuGraphExecChildGraphNodeSetParams(exec, node, parameters->graph.graph);
   Work& work = step_of(exec, node, parameters->type);
+  refuse_if(parameters->type == conditional_type, CUDA_ERROR_NOT_SUPPORTED);
   work = node_work(parameters);
   return CUDA_SUCCESS;
 }

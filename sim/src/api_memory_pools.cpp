@@ -11,6 +11,7 @@
 #include <array>
 #include <cstddef>
 #include <cstring>
+#include <utility>
 
 namespace cuevent::sim {
 
@@ -26,14 +27,20 @@ void trim(Process& process, MemoryPool& pool, std::uint64_t bytes) {
 }
 
 void trim_pools(Process& process) {
-  for (auto& pool : process.memory_pools)
+  for (auto& pool : process.memory_pools) {
+    pool->used -= std::exchange(pool->given_back, 0);
     trim(process, *pool, pool->threshold);
+  }
 }
 
 void give_back(Process&, Allocation& allocation) {
   MemoryPool& pool = *allocation.pool;
-  pool.used -= allocation.bytes;
+  pool.given_back += allocation.bytes;
   pool.idle.emplace(rounded(allocation.bytes, granule), std::move(allocation.memory));
+}
+
+bool MemoryPool::has_room_for(std::size_t bytes) const {
+  return most_bytes == 0 || most_bytes > all_memory || used + bytes <= rounded(most_bytes, chunk);
 }
 
 std::shared_ptr<MemoryPool> Api::pool(CUmemoryPool handle) {
@@ -121,6 +128,14 @@ PoolLimits limits_of(const CUmemPoolProps& properties) {
   return limits;
 }
 
+} // namespace
+
+bool has_reserved_bytes(const CUmemPoolProps& properties) {
+  return std::ranges::any_of(limits_of(properties).reserved, [](auto byte) { return byte != 0; });
+}
+
+namespace {
+
 /// Whether the place exists.
 bool is_place(const CUmemLocation& where, int devices) {
   if (where.type == CU_MEM_LOCATION_TYPE_DEVICE) return where.id >= 0 && where.id < devices;
@@ -156,8 +171,7 @@ CUresult Api::cuMemPoolCreate(CUmemoryPool* out, const CUmemPoolProps* propertie
   unsafe_call();
   refuse_if(out == nullptr || properties == nullptr, CUDA_ERROR_INVALID_VALUE);
   const PoolLimits limits = limits_of(*properties);
-  refuse_if(std::ranges::any_of(limits.reserved, [](auto byte) { return byte != 0; }),
-            CUDA_ERROR_INVALID_VALUE);
+  refuse_if(has_reserved_bytes(*properties), CUDA_ERROR_INVALID_VALUE);
   const CUmemLocation& where = properties->location;
   const bool of_device =
       properties->allocType == CU_MEM_ALLOCATION_TYPE_PINNED && where.type == CU_MEM_LOCATION_TYPE_DEVICE;
@@ -181,8 +195,7 @@ CUresult Api::cuMemPoolDestroy(CUmemoryPool handle) {
   refuse_if(gone->is_default, CUDA_ERROR_INVALID_VALUE);
   for (auto& [device, pools] : process_.pools)
     if (pools.current == gone) pools.current = pools.standard;
-  for (auto& [kind, pools] : process_.other_pools)
-    if (pools.current == gone) pools.current = pools.standard;
+  // Elsewhere the default pool does not become the current one. What does was not measured: pools.unasked
   std::erase(process_.memory_pools, gone); // its allocations live on
   computer_.handles.remove(*gone, ending());
   return CUDA_SUCCESS;
@@ -271,18 +284,15 @@ CUresult Api::allocate_on(CUdeviceptr* out, std::size_t bytes, CUmemoryPool hand
   refuse_if(out == nullptr, CUDA_ERROR_INVALID_VALUE);
   const auto from = from_current ? pools_of(where->home.context->device).current : pool(handle);
   if (bytes == 0) return CUDA_SUCCESS;
-  if (from->device < 0 && captured) {
-    const bool of_device = from->kind.place == CU_MEM_LOCATION_TYPE_DEVICE;
-    if (of_device) not_modelled("an allocation in a capture from a pool of managed memory");
-    refuse(from->kind.place == place::none ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_NOT_SUPPORTED);
-  }
-  if (from->most_bytes != 0 && from->used + bytes > from->most_bytes)
-    not_modelled("an allocation beyond the maximal size of a memory pool");
   if (captured) {
+    refuse_if(from->device < 0 && from->kind.place == place::none, CUDA_ERROR_INVALID_VALUE);
+    refuse_if(from->device < 0 && from->kind.place != CU_MEM_LOCATION_TYPE_DEVICE, CUDA_ERROR_NOT_SUPPORTED);
+    if (!from->has_room_for(bytes))
+      not_modelled("an allocation in a capture beyond the maximal size of a memory pool");
     *out = capture_allocation(*where, bytes, *from);
     return CUDA_SUCCESS;
   }
-  refuse_if(bytes > all_memory, CUDA_ERROR_OUT_OF_MEMORY);
+  refuse_if(bytes > all_memory || !from->has_room_for(bytes), CUDA_ERROR_OUT_OF_MEMORY);
   if (computer_.scheduler.unfinished().empty()) process_.dropped.clear();
   Allocation allocation;
   allocation.bytes = bytes;
@@ -363,7 +373,7 @@ CUresult Api::cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPool handle, 
   return CUDA_SUCCESS;
 }
 
-/// The host always has access to a pool of its own memory. Not measured: pools.access
+/// The host always has access to a pool of its own memory.
 void Api::set_access(MemoryPool& changed, const CUmemAccessDesc& wish) {
   refuse_if(wish.flags == CU_MEM_ACCESS_FLAGS_PROT_READ, CUDA_ERROR_NOT_SUPPORTED);
   if (wish.flags != CU_MEM_ACCESS_FLAGS_PROT_NONE && wish.flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)

@@ -38,10 +38,19 @@ struct MemoryPool : Object {
   bool is_default = false;
   int follow_events = 1, opportunistic = 1, internal_dependencies = 1;
   std::uint64_t most_bytes = 0; ///< zero: no limit
+  /// What cuMemFree returned, and the used size still counts: until a call waits, as far as is known.
+  /// Not measured: pools.unasked
+  std::uint64_t given_back = 0;
   std::uint64_t threshold = 0;
   std::uint64_t used = 0, used_high = 0, reserved = 0, reserved_high = 0;
   std::multimap<std::size_t, std::unique_ptr<std::byte[]>> idle; ///< freed blocks, by size
+
+  /// A pool takes whole chunks, so its limit is a multiple of them too.
+  bool has_room_for(std::size_t bytes) const;
 };
+
+/// Whether bytes are set that the properties keep for later versions.
+bool has_reserved_bytes(const CUmemPoolProps&);
 
 struct Allocation;
 struct Process;

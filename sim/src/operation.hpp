@@ -66,7 +66,7 @@ struct Work {
   Time duration = 0;            ///< or `never`: runs until the work is ended
   std::function<void()> effect; ///< the effect on memory, at the end of the work
   /// Whether its memory has been unmapped. Then a copy ends with CUDA_ERROR_ILLEGAL_ADDRESS, and a fill with
-  /// CUDA_ERROR_LAUNCH_FAILED. Not measured: virtual.unmapped_store. A store of a value ends as a fill does.
+  /// CUDA_ERROR_LAUNCH_FAILED, as a store of a value does.
   std::function<bool()> gone;
   std::function<bool()> condition; ///< the work may start once this returns true
   CUhostFn function = nullptr;     ///< a host function ends when it returns

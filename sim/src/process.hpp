@@ -41,7 +41,10 @@ struct Allocation {
   unsigned long long number = 0;
 
   bool of_host_pool() const { return host && pool; }
-  int device() const { return mapping ? mapping->memory->properties.location.id : home.context->device; }
+  int device() const {
+    if (mapping) return mapping->memory->properties.location.id;
+    return home.context ? home.context->device : pool->device; // of a node that was made without a context
+  }
 };
 
 /// The state of a thread in one process.

@@ -161,6 +161,7 @@ private:
   std::byte* reachable(std::uintptr_t address, std::size_t bytes,
                        unsigned access = CU_MEM_ACCESS_FLAGS_PROT_READ);
   std::function<bool()> unmapped_later(std::uintptr_t address, std::size_t bytes) const;
+  std::function<bool()> released_later(std::uintptr_t address) const; ///< whether its pool has given it back
   std::size_t free_memory(int device) const;
   bool pinned(const void*, std::size_t bytes) const;
   CUresult allocate(std::uintptr_t*, std::size_t bytes, bool host, unsigned flags);
@@ -312,6 +313,8 @@ private:
   void capture_free(Stream&, CUdeviceptr);
   bool has_allocated(const GraphMemory&) const;
   void launch_memory(const Exec&);
+  std::unique_ptr<std::byte[]> block_of(MemoryPool&, std::size_t size, const Stream&,
+                                        std::vector<std::shared_ptr<Operation>>& after) const;
   std::shared_ptr<MemoryPool> pool_of_graphs(int device);
   MemoryPool& counted_pool_of_graphs(int device);
 

@@ -18,7 +18,8 @@ constexpr std::size_t most_staged = std::size_t{2} << 20;
 
 } // namespace
 
-/// What a device tells about the node of a captured copy of a line, between allocations of the device.
+/// What a device tells about the node of a captured copy of a line, between allocations of the device, and
+/// from or to pinned memory that is named as memory of the host.
 std::shared_ptr<const NodeParameters> Api::captured_parameters(const Box& box) const {
   const auto source = reinterpret_cast<std::uintptr_t>(box.from),
              target = reinterpret_cast<std::uintptr_t>(box.to);
@@ -26,12 +27,23 @@ std::shared_ptr<const NodeParameters> Api::captured_parameters(const Box& box) c
     const Allocation* const of = allocation_of(address);
     return of != nullptr && !of->host;
   };
-  if (box.height != 1 || box.depth != 1 || !on_device(source) || !on_device(target)) return nullptr;
+  const bool from_device = on_device(source), to_device = on_device(target);
+  const auto known = [&](bool in_device, Memory kind) {
+    return in_device || (kind == Memory::pinned && !box.by_address);
+  };
+  if (box.height != 1 || box.depth != 1 || (!from_device && !to_device) || !known(from_device, box.source) ||
+      !known(to_device, box.target))
+    return nullptr;
   auto kept = std::make_shared<NodeParameters>();
+  kept->by_address = box.by_address;
+  kept->captured = !from_device || !to_device;
   CUDA_MEMCPY3D& copy = kept->copy;
-  copy.srcMemoryType = copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
-  copy.srcDevice = source;
-  copy.dstDevice = target;
+  copy.srcMemoryType = from_device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
+  copy.dstMemoryType = to_device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
+  if (from_device) copy.srcDevice = source;
+  if (to_device) copy.dstDevice = target;
+  if (!from_device) copy.srcHost = box.from;
+  if (!to_device) copy.dstHost = box.to;
   copy.WidthInBytes = box.width;
   copy.Height = copy.Depth = 1;
   kept->source_pooled = pooled(box.from);
@@ -137,6 +149,7 @@ CUresult Api::copy(const End& to, const End& from, std::size_t bytes, const Copy
   box.width = bytes;
   box.source = from.kind;
   box.target = to.kind;
+  box.by_address = from.by_address && to.by_address;
   return copy(box, where);
 }
 
@@ -182,6 +195,7 @@ End Api::any_memory(CUdeviceptr address, std::size_t bytes) {
   }
   refuse_pool_of_host(address);
   End found = device_memory(address, bytes);
+  found.by_address = true;
   const Allocation* const of = allocation_of(static_cast<std::uintptr_t>(address));
   if (of != nullptr && of->ranges.at(address - of->address).preferred.type == place::host)
     found.kind = Memory::managed_as_host;
@@ -237,7 +251,7 @@ CUresult Api::cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUst
   const CUdeviceptr in_pool = to_pool ? to : from;
   auto* const pointer = reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(in_pool));
   refuse_if(!pinned(pointer, bytes), CUDA_ERROR_INVALID_VALUE);
-  const End pooled = {pointer, Memory::pinned}, other = any_memory(to_pool ? from : to, bytes);
+  const End pooled = {pointer, Memory::pinned, {}, true}, other = any_memory(to_pool ? from : to, bytes);
   if (other.kind != Memory::device) refuse_pool_of_host(in_pool);
   return to_pool ? copy(pooled, other, bytes, where) : copy(other, pooled, bytes, where);
 }

@@ -80,6 +80,12 @@ std::function<bool()> Api::unmapped_later(std::uintptr_t address, std::size_t by
   return [&process = process_, address, bytes] { return !is_allocated(process, address, bytes); };
 }
 
+std::function<bool()> Api::released_later(std::uintptr_t address) const {
+  const Allocation* const of = allocation_of(address);
+  if (of == nullptr || !of->pool || of->of_graph) return nullptr;
+  return [&process = process_, number = of->number] { return process.released.contains(number); };
+}
+
 bool Api::pinned(const void* pointer, std::size_t bytes) const {
   return has_bytes(number(pointer), bytes, CU_MEM_ACCESS_FLAGS_PROT_READ);
 }

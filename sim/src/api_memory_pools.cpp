@@ -11,6 +11,8 @@
 #include <array>
 #include <cstddef>
 #include <cstring>
+#include <optional>
+#include <set>
 #include <utility>
 
 namespace cuevent::sim {
@@ -22,7 +24,7 @@ void trim(Process& process, MemoryPool& pool, std::uint64_t bytes) {
   if (pool.reserved > needed) return;
   // Work that is pending may still use the memory, which is an error that no device reports.
   for (auto& [size, block] : pool.idle)
-    process.dropped.push_back(std::move(block));
+    process.dropped.push_back(std::move(block.memory));
   pool.idle.clear();
 }
 
@@ -33,14 +35,80 @@ void trim_pools(Process& process) {
   }
 }
 
-void give_back(Process&, Allocation& allocation) {
-  MemoryPool& pool = *allocation.pool;
-  pool.given_back += allocation.bytes;
-  pool.idle.emplace(rounded(allocation.bytes, granule), std::move(allocation.memory));
+namespace {
+
+/// Work that is pending may use the memory also after the end of its pool, which has no other owner then.
+void keep_destroyed(Process& process, const std::shared_ptr<MemoryPool>& pool) {
+  if (std::ranges::find(process.memory_pools, pool) == process.memory_pools.end())
+    process.dropped.push_back(pool);
 }
 
-bool MemoryPool::has_room_for(std::size_t bytes) const {
-  return most_bytes == 0 || most_bytes > all_memory || used + bytes <= rounded(most_bytes, chunk);
+/// What has to be done before work that comes after these operations. Operations that are done are left out.
+std::set<const Operation*> unfinished_before(const std::vector<std::shared_ptr<Operation>>& tails) {
+  std::set<const Operation*> found;
+  std::vector<const Operation*> to_visit;
+  const auto visit = [&](const std::shared_ptr<Operation>& operation) {
+    if (operation && !operation->done() && found.insert(operation.get()).second)
+      to_visit.push_back(operation.get());
+  };
+  std::ranges::for_each(tails, visit);
+  while (!to_visit.empty()) {
+    const Operation& next = *to_visit.back();
+    to_visit.pop_back();
+    std::ranges::for_each(next.after, visit);
+  }
+  return found;
+}
+
+} // namespace
+
+/// Work that uses the memory is not waited for. It ends with a fault if the pool has nothing else, because
+/// the pool then gives the memory back to the device.
+void give_back(Process& process, Allocation& allocation) {
+  MemoryPool& pool = *allocation.pool;
+  if (pool.threshold == 0 && pool.used - pool.given_back == allocation.bytes)
+    process.released.insert(allocation.number);
+  pool.given_back += allocation.bytes;
+  pool.idle.emplace(rounded(allocation.bytes, granule), IdleBlock{std::move(allocation.memory)});
+  keep_destroyed(process, allocation.pool);
+}
+
+bool MemoryPool::has_room_for(std::size_t bytes, std::size_t idle_elsewhere) const {
+  return most_bytes == 0 || most_bytes > all_memory ||
+         used + idle_elsewhere + bytes <= rounded(most_bytes, chunk);
+}
+
+/// Takes a block that the stream can use, or makes one. If the pool has no room, the stream waits for the
+/// free of a block, which `after` then gets.
+std::unique_ptr<std::byte[]> Api::block_of(MemoryPool& pool, std::size_t size, const Stream& where,
+                                           std::vector<std::shared_ptr<Operation>>& after) const {
+  std::optional<std::set<const Operation*>> before;
+  const auto can_use = [&](const IdleBlock& block) {
+    if (!block.freed || block.stream == where.number) return true;
+    if (block.freed->done()) return pool.opportunistic != 0;
+    if (pool.follow_events == 0) return false;
+    if (!before) before = unfinished_before(predecessors(where));
+    return before->contains(block.freed.get());
+  };
+  const auto take = [&](auto block) {
+    auto memory = std::move(block->second.memory);
+    pool.idle.erase(block);
+    return memory;
+  };
+  const auto [first, last] = pool.idle.equal_range(size);
+  const auto usable = std::find_if(first, last, [&](const auto& each) { return can_use(each.second); });
+  if (usable != last) return take(usable);
+  std::size_t elsewhere = 0;
+  for (const auto& [bytes, block] : pool.idle)
+    if (!can_use(block)) elsewhere += bytes;
+  if (pool.has_room_for(size, elsewhere)) {
+    pool.reserved = std::max(pool.reserved, std::uint64_t{rounded(pool.used + elsewhere + size, chunk)});
+    return std::make_unique<std::byte[]>(size + granule);
+  }
+  refuse_if(!pool.has_room_for(size) || pool.internal_dependencies == 0, CUDA_ERROR_OUT_OF_MEMORY);
+  if (first == last) not_modelled("an allocation from memory that other streams have freed as other blocks");
+  after.push_back(first->second.freed);
+  return take(first);
 }
 
 std::shared_ptr<MemoryPool> Api::pool(CUmemoryPool handle) {
@@ -292,21 +360,19 @@ CUresult Api::allocate_on(CUdeviceptr* out, std::size_t bytes, CUmemoryPool hand
     *out = capture_allocation(*where, bytes, *from);
     return CUDA_SUCCESS;
   }
-  refuse_if(bytes > all_memory || !from->has_room_for(bytes), CUDA_ERROR_OUT_OF_MEMORY);
-  if (computer_.scheduler.unfinished().empty()) process_.dropped.clear();
+  refuse_if(bytes > all_memory, CUDA_ERROR_OUT_OF_MEMORY);
+  if (computer_.scheduler.unfinished().empty()) {
+    process_.dropped.clear();
+    process_.released.clear();
+  }
   Allocation allocation;
   allocation.bytes = bytes;
   allocation.home = where->home;
   allocation.pool = from;
   allocation.host = from->device == MemoryPool::of_the_host;
   allocation.managed = from->device == MemoryPool::managed;
-  const std::size_t size = rounded(bytes, granule);
-  if (const auto idle = from->idle.find(size); idle != from->idle.end()) {
-    allocation.memory = std::move(idle->second);
-    from->idle.erase(idle);
-  } else {
-    allocation.memory = std::make_unique<std::byte[]>(size + granule);
-  }
+  std::vector<std::shared_ptr<Operation>> after;
+  allocation.memory = block_of(*from, rounded(bytes, granule), *where, after);
   allocation.address = rounded(reinterpret_cast<std::uintptr_t>(allocation.memory.get()), granule);
   from->used += bytes;
   from->used_high = std::max(from->used_high, from->used);
@@ -316,7 +382,7 @@ CUresult Api::allocate_on(CUdeviceptr* out, std::size_t bytes, CUmemoryPool hand
   Work work;
   work.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC;
   work.text = "allocate " + std::to_string(bytes) + " bytes";
-  enqueue(where, std::move(work), {});
+  enqueue(where, std::move(work), std::move(after));
   return CUDA_SUCCESS;
 }
 
@@ -328,7 +394,7 @@ CUresult Api::cuMemAllocFromPoolAsync(CUdeviceptr* out, size_t bytes, CUmemoryPo
   return allocate_on(out, bytes, from, where, false);
 }
 
-/// From now on the address is unknown to other calls. The memory itself stays until the stream gets there.
+/// From now on the address is unknown to other calls. The memory itself stays until all work is done.
 CUresult Api::cuMemFreeAsync(CUdeviceptr pointer, CUstream handle) {
   auto where = stream(handle);
   const bool captured = capturing(*where);
@@ -344,17 +410,22 @@ CUresult Api::cuMemFreeAsync(CUdeviceptr pointer, CUstream handle) {
                 (!found->second.memory && !found->second.of_graph),
             CUDA_ERROR_INVALID_VALUE);
   refuse_if(found->second.managed && !found->second.pool, CUDA_ERROR_NOT_SUPPORTED);
-  auto freed = std::make_shared<Allocation>(std::move(found->second));
+  Allocation freed = std::move(found->second);
   process_.allocations.erase(found);
-  if (freed->pool && !freed->of_graph) freed->pool->used -= freed->bytes;
   Work work;
   work.type = CU_GRAPH_NODE_TYPE_MEM_FREE;
-  work.text = "free " + std::to_string(freed->bytes) + " bytes";
-  work.effect = [freed] {
-    if (!freed->pool || !freed->memory) return;
-    freed->pool->idle.emplace(rounded(freed->bytes, granule), std::move(freed->memory));
-  };
-  enqueue(where, std::move(work), {});
+  work.text = "free " + std::to_string(freed.bytes) + " bytes";
+  work.owner = freed.of_graph;
+  const auto operation = enqueue(where, std::move(work), {});
+  if (!freed.memory) return CUDA_SUCCESS;
+  if (!freed.pool) {
+    process_.dropped.push_back(std::move(freed.memory));
+    return CUDA_SUCCESS;
+  }
+  freed.pool->used -= freed.bytes;
+  freed.pool->idle.emplace(rounded(freed.bytes, granule),
+                           IdleBlock{std::move(freed.memory), operation, where->number});
+  keep_destroyed(process_, freed.pool);
   return CUDA_SUCCESS;
 }
 

@@ -26,6 +26,8 @@ struct Conditional;
 /// arguments.
 struct NodeParameters {
   CUDA_MEMCPY3D copy{};
+  bool by_address = false; ///< a captured copy that did not say where its memory is
+  bool captured = false;   ///< also a fill; nobody asked what an exec takes in its place
   bool source_pooled = false, target_pooled = false; ///< whether a copy uses memory of a pool
   const Context* filled_home = nullptr;              ///< of the memory of a fill
   CUDA_MEMSET_NODE_PARAMS fill{};
@@ -42,6 +44,7 @@ struct NodeParameters {
   /// the context of a fill's memory, and to the numbers of rows. Another array was measured for a copy of
   /// several rows. Not measured: arrays.exec
   bool fit(const NodeParameters& other) const {
+    if (captured || other.captured) return true;
     const auto other_array = [](CUmemorytype type, CUarray one, CUarray another) {
       return type == CU_MEMORYTYPE_ARRAY && one != another;
     };

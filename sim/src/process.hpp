@@ -92,6 +92,7 @@ struct Process {
   std::map<PoolKind, Pools> other_pools;                 ///< those that are not of a device
   std::vector<std::shared_ptr<MemoryPool>> memory_pools; ///< all of them
   std::vector<std::shared_ptr<const void>> dropped;      ///< given back, but perhaps used by pending work
+  std::set<unsigned long long> released;                 ///< allocations that a pool gave back, the same
 
   std::vector<std::shared_ptr<const void>> kept; ///< for the life of the process
 

@@ -20,7 +20,8 @@ struct Pools : Fixture {
         choose_for_device(FIND(cuDeviceSetMemPool, 11020)), fill(FIND(cuMemsetD8, 3020)),
         to_host(FIND(cuMemcpyDtoH, 3020)), copy_async(FIND(cuMemcpyAsync, 4000)), free(FIND(cuMemFree, 3020)),
         free_host(FIND(cuMemFreeHost, 2000)), pool_attribute(FIND(cuMemPoolGetAttribute, 11020)),
-        attribute(FIND(cuPointerGetAttribute, 4000)) {}
+        set_pool_attribute(FIND(cuMemPoolSetAttribute, 11020)), attribute(FIND(cuPointerGetAttribute, 4000)) {
+  }
 #undef FIND
 
   CUmemoryPool pool(const CUmemPoolProps& properties) {
@@ -55,6 +56,7 @@ struct Pools : Fixture {
   PFN_cuMemFree_v3020 free;
   PFN_cuMemFreeHost_v2000 free_host;
   PFN_cuMemPoolGetAttribute_v11020 pool_attribute;
+  PFN_cuMemPoolSetAttribute_v11020 set_pool_attribute;
   PFN_cuPointerGetAttribute_v4000 attribute;
 };
 
@@ -97,7 +99,7 @@ TEST_CASE("the largest size of a pool counts in chunks of 32 MiB") {
   wish.maxSize = 1000;
   const CUmemoryPool pool = f.pool(wish);
   CUdeviceptr pointer = 0;
-  OK(f.allocate(&pointer, (32 << 20) - 1, pool, f.stream));
+  OK(f.allocate(&pointer, (32 << 20) - 512, pool, f.stream));
   OK(f.allocate(&pointer, 1, pool, f.stream));
   CHECK(f.allocate(&pointer, 1, pool, f.stream) == CUDA_ERROR_OUT_OF_MEMORY);
   CHECK(pointer == 0);
@@ -161,6 +163,70 @@ TEST_CASE("a managed pool of a device allocates in a capture") {
   OK(f.allocate(&pointer, 64, pool, f.stream));
   OK(f.cu.end_capture(f.stream, &graph));
   CHECK(pointer != 0);
+}
+
+TEST_CASE("a stream takes a freed block if it comes after the free, or waits for it in a full pool") {
+  Pools f;
+  CUmemPoolProps wish = on_device;
+  wish.maxSize = 32 << 20;
+  const CUmemoryPool pool = f.pool(wish);
+  const std::size_t size = 24 << 20;
+  int no = 0, yes = 1;
+  const auto allow = [&](int* follow, int* opportunistic, int* internal) {
+    OK(f.set_pool_attribute(pool, CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES, follow));
+    OK(f.set_pool_attribute(pool, CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC, opportunistic));
+    OK(f.set_pool_attribute(pool, CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES, internal));
+  };
+  CUstream other = nullptr;
+  CUevent freed = nullptr;
+  OK(f.cu.stream_create(&other, CU_STREAM_NON_BLOCKING));
+  OK(f.cu.event_create(&freed, CU_EVENT_DISABLE_TIMING));
+  CUdeviceptr first = 0, second = 0;
+  OK(f.allocate(&first, size, pool, f.stream));
+  sim::hold(f.stream);
+  OK(f.free_async(first, f.stream));
+  OK(f.cu.event_record(freed, f.stream));
+  allow(&no, &yes, &no);
+  CHECK(f.allocate(&second, size, pool, other) == CUDA_ERROR_OUT_OF_MEMORY);
+  allow(&yes, &no, &no);
+  CHECK(f.allocate(&second, size, pool, other) == CUDA_ERROR_OUT_OF_MEMORY);
+  SECTION("by an event") {
+    OK(f.cu.stream_wait(other, freed, 0));
+    OK(f.allocate(&second, size, pool, other));
+  }
+  SECTION("in the stream itself") { OK(f.allocate(&second, size, pool, f.stream)); }
+  SECTION("by a wait of the pool") {
+    allow(&no, &no, &yes);
+    OK(f.allocate(&second, size, pool, other));
+    CHECK(f.cu.stream_query(other) == CUDA_ERROR_NOT_READY);
+  }
+  CHECK(second == first);
+  sim::release(f.stream);
+  OK(f.cu.stream_synchronize(other));
+}
+
+TEST_CASE("cuMemFree does not wait for a fill, which ends with a fault") {
+  Pools f;
+  const CUmemoryPool pool = f.pool(on_device);
+  const auto fill_async = f.cu.find<PFN_cuMemsetD8Async_v3020>("cuMemsetD8Async", 3020);
+  CUdeviceptr pointer = 0;
+  OK(f.allocate(&pointer, 1000, pool, f.stream));
+  OK(f.cu.stream_synchronize(f.stream));
+  sim::hold(f.stream);
+  OK(fill_async(pointer, 1, 1000, f.stream));
+  SECTION("for memory of a pool") {
+    OK(f.free(pointer));
+    sim::release(f.stream);
+    CHECK(f.cu.stream_synchronize(f.stream) == CUDA_ERROR_LAUNCH_FAILED);
+  }
+  SECTION("but not after cuMemFreeAsync") {
+    CUstream other = nullptr;
+    OK(f.cu.stream_create(&other, CU_STREAM_NON_BLOCKING));
+    OK(f.free_async(pointer, other));
+    OK(f.cu.stream_synchronize(other));
+    sim::release(f.stream);
+    OK(f.cu.stream_synchronize(f.stream));
+  }
 }
 
 TEST_CASE("what cuMemFree returns to a pool counts as used until a call waits") {

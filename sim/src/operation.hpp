@@ -27,6 +27,8 @@ struct Conditional;
 /// arguments.
 struct NodeParameters {
   CUDA_MEMCPY3D copy{};
+  bool by_address = false; ///< a captured copy that did not say where its memory is
+  bool captured = false;   ///< also a fill; nobody asked what an exec takes in its place
   bool source_pooled = false, target_pooled = false; ///< whether a copy uses memory of a pool
   const Context* filled_home = nullptr;              ///< of the memory of a fill
   CUDA_MEMSET_NODE_PARAMS fill{};
@@ -42,6 +44,7 @@ struct NodeParameters {
   /// Whether an exec takes the others for these. It keeps to the kinds of a copy's memory, to the context of
   /// a fill's memory, and to the numbers of rows.
   bool fit(const NodeParameters& other) const {
+    if (captured || other.captured) return true;
     return copy.srcMemoryType == other.copy.srcMemoryType && copy.dstMemoryType == other.copy.dstMemoryType &&
            source_pooled == other.source_pooled && target_pooled == other.target_pooled &&
            filled_home == other.filled_home && copy.Height == other.copy.Height &&
@@ -79,7 +82,7 @@ struct Work {
   Time duration = 0;            ///< or `never`: runs until the work is ended
   std::function<void()> effect; ///< the effect on memory, at the end of the work
   /// Whether its memory has been unmapped. Then a copy ends with CUDA_ERROR_ILLEGAL_ADDRESS, and a fill with
-  /// CUDA_ERROR_LAUNCH_FAILED. Not measured: virtual.unmapped_store. A store of a value ends as a fill does.
+  /// CUDA_ERROR_LAUNCH_FAILED, as a store of a value does.
   std::function<bool()> gone;
   std::vector<UsedMemory> memory;  ///< of a copy or a fill: a graph may be launched after its end
   std::function<bool()> condition; ///< the work may start once this returns true

@@ -688,7 +688,7 @@ std::vector<Scenario> copying_scenarios() {
         {"copying.next_to_green_capture", next_to_green_capture, Place::child},
 #endif
         {"copying.wrong_arguments", wrong_arguments, Place::child}, {"copying.attach", attach},
-        {"copying.attach_without_flags", attach_without_flags, Place::probe},
+        {"copying.attach_without_flags", attach_without_flags, Place::alone},
         {"copying.more_attach", more_attach, Place::child},
         {"copying.preferred_places", preferred_places, Place::child, 1, 4},
         {"copying.other_contexts", other_contexts, Place::child, 1, 4},

@@ -59,6 +59,7 @@ std::vector<Scenario> order_of_checks_scenarios();
 std::vector<Scenario> capture_neighbours_scenarios();
 std::vector<Scenario> completion_scenarios();
 std::vector<Scenario> exec_update_scenarios();
+std::vector<Scenario> ended_host_memory_scenarios();
 std::vector<Scenario> ended_nodes_scenarios();
 std::vector<Scenario> memory_operation_scenarios();
 std::vector<Scenario> registered_memory_scenarios();

@@ -43,6 +43,7 @@ std::vector<Scenario> all_scenarios() {
                            capture_into_graph_scenarios,
                            completion_scenarios,
                            exec_update_scenarios,
+                           ended_host_memory_scenarios,
                            ended_nodes_scenarios,
                            memory_operation_scenarios,
                            registered_memory_scenarios,

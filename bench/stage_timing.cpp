@@ -20,6 +20,7 @@
 
 using cuevent::DriverEvent;
 using cuevent::EventFlags;
+using cuevent::StageEscapes;
 using cuevent::StageId;
 using cuevent::StageReport;
 using cuevent::StageStatistics;
@@ -99,7 +100,7 @@ public:
       const double base = i < graph_untimed ? streams : graphs;
       const double cost = 100 * (median(times[i]) / base - 1);
       const auto [least, most] = std::minmax_element(times[i].begin(), times[i].end());
-      std::printf("  %-26s %9.2f us per step (%.2f to %.2f)  %+6.2f %%", row.name, median(times[i]), *least,
+      std::printf("  %-32s %9.2f us per step (%.2f to %.2f)  %+6.2f %%", row.name, median(times[i]), *least,
                   *most, cost);
       if (row.bound > 0) std::printf("  at most %.1f%s", row.bound, cost <= row.bound ? "" : "  EXCEEDED");
       std::printf("\n");
@@ -153,6 +154,8 @@ private:
     separate,
     adjacent_in_stream,
     separate_in_stream,
+    adjacent_checked,
+    separate_checked,
     graph_untimed,
     graph_adjacent,
     graph_adjacent_in_stream,
@@ -168,6 +171,8 @@ private:
                                                    {"8 separate stages", 2.5, 1},
                                                    {"8 adjacent, in the stream", 0, 0},
                                                    {"8 separate, in the stream", 0, 0},
+                                                   {"8 adjacent, checked for escapes", 0, 1},
+                                                   {"8 separate, checked for escapes", 0, 1},
                                                    {"a graph, untimed", 0, 0},
                                                    {"a graph, 8 adjacent stages", 1.5, 1},
                                                    {"a graph, 8, in the stream", 0, 0}}};
@@ -259,8 +264,10 @@ private:
   }
 
   void step(Variant variant, StageTimer& timer, StageId stage) {
-    const bool is_separate = variant == separate || variant == separate_in_stream;
-    const bool is_adjacent = variant == adjacent || variant == adjacent_in_stream || is_timed_graph(variant);
+    const bool is_separate =
+        variant == separate || variant == separate_in_stream || variant == separate_checked;
+    const bool is_adjacent = variant == adjacent || variant == adjacent_in_stream ||
+                             variant == adjacent_checked || is_timed_graph(variant);
     for (std::size_t i = 0; i < stages; ++i) {
       if (is_separate) timer.open(stream_, stage);
       if (is_adjacent) timer.next(stream_, stage);
@@ -272,9 +279,11 @@ private:
 
   /// A loop of steps. Returns the time of one step in us, measured by events around the loop.
   double loop(Variant variant) {
+    const bool is_checked = variant == adjacent_checked || variant == separate_checked;
     StageTimer timer(gpu_.context,
                      {.events_per_stream = 2 * stages * (steps + 1), // the host may be far ahead
-                      .side_streams = rows[variant].side_streams});
+                      .side_streams = rows[variant].side_streams,
+                      .escapes = is_checked ? StageEscapes::checked : StageEscapes::ignored});
     const StageId stage = timer.stage("stage");
     timer.add_stream(stream_);
     DriverEvent start(gpu_.context, EventFlags::timing), end(gpu_.context, EventFlags::timing);
@@ -307,6 +316,11 @@ private:
       std::printf("  WRONG: %s: %llu stages timed, %llu dropped\n", rows[variant].name,
                   static_cast<unsigned long long>(statistics.count),
                   static_cast<unsigned long long>(statistics.dropped));
+    if (is_checked && statistics.escaped + statistics.unknown != 0)
+      std::printf("  %s: of %llu stages %llu escaped, %llu unknown\n", rows[variant].name,
+                  static_cast<unsigned long long>(statistics.count),
+                  static_cast<unsigned long long>(statistics.escaped),
+                  static_cast<unsigned long long>(statistics.unknown));
     return 1000 * static_cast<double>(start.elapsed_time(end).count()) / steps;
   }
 

@@ -328,6 +328,7 @@ Examples:
   cuevent watch --cost --leaks -- ./server
   cuevent watch --jitter 1..20 --check md5sum -- ./simulation
   cuevent watch --order -- ./server
+  cuevent watch --order=host -- ./server
   cuevent watch --order=all --jitter 1..10 --check md5sum -- ./simulation
   cuevent watch --explain capture-invalidated
   cuevent watch --attach /dev/shm/job & # prints the variables with which a scheduler starts programs)");
@@ -394,10 +395,12 @@ Examples:
       ->capture_default_str()
       ->check(CLI::Range(1, 1'000'000))
       ->needs(check);
-  choices.limit(watch_command->add_flag("--order{certain}", watch_options.order,
-                                        "Also report memory that two streams use without an order; "
-                                        "--order=all: also what is possible"),
-                {"certain", "all"});
+  choices.limit(
+      watch_command->add_flag("--order{certain}", watch_options.order,
+                              "Also report memory that two streams use without an order; "
+                              "--order=all: also what is possible; --order=host: also what the host "
+                              "reads or writes before a copy is done"),
+      {"certain", "all", "host", "all,host"});
   CLI::Option* const attach = watch_command->add_option(
       "--attach", watch_options.attach, "Watch programs that others start, through this folder");
   attach->type_name("FOLDER")->excludes(jitter);

@@ -19,7 +19,7 @@ EFFECTS = {
     "captures": {"begins", "ends"},
     "asks": {""},
     "sets": {""},
-    "waits": {"itself", "event", "stream", "context", "process", "no"},
+    "waits": {"itself", "early", "event", "stream", "context", "process", "no"},
     "blocks": {"queue", "lock", "no"},
     "context": {"needed", "stream", "told", "no"},
     "capture": {"node", "safe", "unsafe", "refused"},

@@ -100,6 +100,7 @@ def effects_of(function):
         "stays_on_device": stays_on_device(function, has),
         "ends_object": any(use == "ends" for _, use in has),
         "tells_context": function.effects.get("context") == "told",
+        "returns_early": function.effects.get("waits") == "early",
     }
     return [name for name, is_set in bits.items() if is_set]
 

@@ -4,9 +4,9 @@
 // (RPATH), which come before LD_LIBRARY_PATH. A preloaded stand-in would load the driver into every program,
 // also into a shell.
 
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <dlfcn.h>
 #include <link.h>
 #include <string>
 #include <unistd.h>
@@ -19,11 +19,22 @@ constexpr const char* names[] = {"libcublas.so.12",   "libcublas.so.13", "libcub
                                  "libcublasLt.so.13", "libcudart.so.12", "libcudart.so.13",
                                  "libnccl.so.2"};
 
-/// Of this library.
+/// Of this library. Not by dladdr, which crashes in glibc 2.31 before the program has begun.
 std::string own_folder() {
-  Dl_info own{};
-  if (dladdr(reinterpret_cast<const void*>(&names), &own) == 0 || own.dli_fname == nullptr) return {};
-  const std::string file = own.dli_fname;
+  std::string file;
+  dl_iterate_phdr(
+      [](dl_phdr_info* object, std::size_t, void* found) {
+        const auto own = reinterpret_cast<std::uintptr_t>(&names);
+        for (unsigned i = 0; i < object->dlpi_phnum; ++i) {
+          const ElfW(Phdr)& part = object->dlpi_phdr[i];
+          const std::uintptr_t begin = object->dlpi_addr + part.p_vaddr;
+          if (part.p_type != PT_LOAD || own < begin || own - begin >= part.p_memsz) continue;
+          *static_cast<std::string*>(found) = object->dlpi_name;
+          return 1;
+        }
+        return 0;
+      },
+      &file);
   return file.substr(0, file.rfind('/'));
 }
 

@@ -79,7 +79,7 @@ inline std::string text_of(Length length) {
 
 inline double us(cuevent::DeviceTime time) { return time.count() / 1000; }
 
-/// "3 of 20 escaped, 1 of 20 preceded", or nothing.
+/// "3 of 20 escaped, 1 of 20 disturbed", or nothing.
 inline std::string evidence(const Measurement& found) {
   std::string text;
   const auto add = [&](std::size_t count, const char* what) {
@@ -88,8 +88,7 @@ inline std::string evidence(const Measurement& found) {
             std::to_string(found.samples.size()) + " " + what;
   };
   add(found.escaped, "escaped");
-  add(found.preceded, "preceded");
-  add(found.followed, "followed");
+  add(found.disturbed, "disturbed");
   add(found.unheld, "without the hold");
   return text;
 }
@@ -99,5 +98,6 @@ bool catch_cheats(const Testbed& testbed);
 bool measure_honest_work(const Testbed& testbed);
 bool measure_known_lengths(const Testbed& testbed);
 bool measure_again_and_again(const Testbed& testbed);
+bool try_variants(const Testbed& testbed);
 
 } // namespace measuring

@@ -42,6 +42,9 @@ std::string blindness_text(const watch::OrderBlindness& blind, bool has_torch) {
   if (blind.sources > 0)
     text += "; the " + counted(blind.sources, "source of a copy was", "sources of copies were") +
             " not looked at";
+  if (blind.targets > 0)
+    text += "; early uses of " + counted(blind.targets, "target of a copy", "targets of copies") +
+            " would not have been seen";
   if (blind.pairs > 0)
     text +=
         "; " + counted(blind.pairs, "pair of kernels was", "pairs of kernels were") + " not kept to be tried";

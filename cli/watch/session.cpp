@@ -36,7 +36,7 @@ void WatchSession::add(const std::shared_ptr<watch::CallFile>& file) {
     if (old.file->process() == file->process()) old.hang.reset(); // it has executed another program
   auto world = std::make_unique<watch::World>();
   std::optional<watch::OrderOptions> order;
-  const bool all = options_.order == "all";
+  const bool all = options_.reports_possible_order();
   if (!options_.order.empty()) order = {all, all && !options_.jitter.empty(), &blind_};
   watch::add_rules(*world, {options_.cost, options_.leaks, file->fork(), order},
                    [this, file](const watch::Finding& finding) { report_.add(*file, finding); });

@@ -210,7 +210,8 @@ int watch_to_the_end(const WatchOptions& options) {
                               {"findings", report.json()}};
   if (options.hang > 0) json["hangs"] = hangs.json();
   if (!options.jitter.empty()) json["jitter"] = held.json();
-  if (!options.jitter.empty() && options.order == "all") json["candidates"] = report.candidates_json();
+  if (!options.jitter.empty() && options.reports_possible_order())
+    json["candidates"] = report.candidates_json();
   if (is_document_on_stderr) watch::print_text(document_of(json, options.format));
   watch::print_text("cuevent watch: " + seen + '\n');
   bool is_written = true;

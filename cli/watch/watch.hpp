@@ -28,7 +28,11 @@ struct WatchOptions {
   std::string jitter;   // "7", "1..20", or "=" and a list of holds; empty: no stream is held
   std::string check;    // a command that reads the program's output; empty: the program runs once
   unsigned limit = 300; // seconds for trying what may be a mistake, with `check` and `order`
-  std::string order; // also report memory that two streams use without an order: certain or all; empty: not
+  // Also report memory that two streams use without an order: certain, all, host, or all,host; empty: not.
+  std::string order;
+
+  bool reports_possible_order() const { return order.starts_with("all"); }
+  bool guards_host_memory() const { return order.ends_with("host"); }
 };
 
 /// Returns the exit code of the program. Ends by the signal that ended the program.

@@ -29,6 +29,7 @@ unsigned features_for(const WatchOptions& options) {
   if (options.cost) features |= watch::blocking_calls | watch::costs;
   if (!options.jitter.empty()) features |= watch::jitter;
   if (!options.order.empty()) features |= watch::memory_use | watch::blocking_calls;
+  if (options.guards_host_memory()) features |= watch::host_uses;
   return features;
 }
 

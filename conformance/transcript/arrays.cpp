@@ -84,29 +84,51 @@ void limits(Lab& lab) {
   }
 }
 
-// What arrays without memory need, and whether copies use them.
+void show_needs(Lab& lab, const std::string& name, CUarray of) {
+  CUDA_ARRAY_MEMORY_REQUIREMENTS needs{};
+  lab.is(name + ".needs", lab.cu.ArrayGetMemoryRequirements(&needs, of, lab.device));
+  lab.shows(name + ".needs.values", std::to_string(needs.size) + " " + std::to_string(needs.alignment));
+  CUDA_ARRAY_SPARSE_PROPERTIES tiles{};
+  lab.is(name + ".tiles", lab.cu.ArrayGetSparseProperties(&tiles, of));
+  lab.shows(name + ".tiles.values",
+            std::to_string(tiles.tileExtent.width) + " " + std::to_string(tiles.tileExtent.height) + " " +
+                std::to_string(tiles.tileExtent.depth) + " " + std::to_string(tiles.miptailFirstLevel) + " " +
+                std::to_string(tiles.miptailSize) + " " + std::to_string(tiles.flags));
+}
+
+// What an array without memory needs, and a copy to it: a fault, after which nothing else is answered.
 void unmapped(Lab& lab) {
-  const Api& cu = lab.cu;
+  const CUDA_ARRAY3D_DESCRIPTOR wish = shape(64, 64, 0, deferred);
+  const CUarray made = make(lab, wish);
+  show_needs(lab, named(wish), made);
   char byte = 0;
-  for (const unsigned flags : {deferred, sparse})
-    for (const auto& wish : {shape(64, 64, 0, flags), shape(1024, 1024, 0, flags), shape(1000, 10, 0, flags),
-                             shape(64, 64, 64, flags), shape(1024, 1024, 0, flags, CU_AD_FORMAT_FLOAT),
-                             shape(1024, 1024, 0, flags, CU_AD_FORMAT_FLOAT, 4)}) {
+  lab.is(named(wish) + ".copy", lab.cu.MemcpyHtoA(made, 0, &byte, 1));
+  lab.is(named(wish) + ".destroy", lab.cu.ArrayDestroy(made));
+}
+
+// The same for other shapes, without a copy.
+void requirements(Lab& lab) {
+  for (const unsigned flags : {deferred, sparse, deferred | surface, deferred | layered, sparse | layered}) {
+    const unsigned layers = (flags & layered) != 0 ? 2 : 0;
+    for (const auto& wish :
+         {shape(64, 64, layers, flags), shape(1024, 1024, layers, flags), shape(1000, 10, layers, flags),
+          shape(64, 64, 64, flags), shape(1024, 1024, layers, flags, CU_AD_FORMAT_FLOAT),
+          shape(1024, 1024, layers, flags, CU_AD_FORMAT_FLOAT, 4)}) {
       CUarray made = nullptr;
-      if (cu.Array3DCreate(&made, &wish) != CUDA_SUCCESS) continue;
-      CUDA_ARRAY_MEMORY_REQUIREMENTS needs{};
-      lab.is(named(wish) + ".needs", cu.ArrayGetMemoryRequirements(&needs, made, lab.device));
-      lab.shows(named(wish) + ".needs.values",
-                std::to_string(needs.size) + " " + std::to_string(needs.alignment));
-      CUDA_ARRAY_SPARSE_PROPERTIES tiles{};
-      lab.is(named(wish) + ".tiles", cu.ArrayGetSparseProperties(&tiles, made));
-      lab.shows(named(wish) + ".tiles.values",
-                std::to_string(tiles.tileExtent.width) + " " + std::to_string(tiles.tileExtent.height) + " " +
-                    std::to_string(tiles.tileExtent.depth) + " " + std::to_string(tiles.miptailFirstLevel) +
-                    " " + std::to_string(tiles.miptailSize) + " " + std::to_string(tiles.flags));
-      lab.is(named(wish) + ".copy", cu.MemcpyHtoA(made, 0, &byte, 1));
-      lab.is(named(wish) + ".destroy", cu.ArrayDestroy(made));
+      if (lab.cu.Array3DCreate(&made, &wish) != CUDA_SUCCESS) continue;
+      show_needs(lab, named(wish), made);
+      lab.is(named(wish) + ".destroy", lab.cu.ArrayDestroy(made));
     }
+  }
+}
+
+// A copy of so many bytes to an array without memory.
+template <std::size_t bytes>
+void unmapped_copy(Lab& lab) {
+  const CUarray made = make(lab, shape(1024, 1024, 0, deferred, CU_AD_FORMAT_FLOAT, 4));
+  const std::vector<char> source(bytes);
+  lab.is("copy", lab.cu.MemcpyHtoA(made, 0, source.data(), bytes));
+  lab.is("synchronize", lab.cu.CtxSynchronize());
 }
 
 // The end of a mipmapped array and of one level.
@@ -174,6 +196,53 @@ void exec(Lab& lab) {
   lab.is("synchronize", cu.StreamSynchronize(stream));
 }
 
+// The end of a level, copies from arrays in an exec, and an update with another array.
+void more(Lab& lab) {
+  const Api& cu = lab.cu;
+  const CUmipmappedArray levels = make(lab, shape(64, 64), 3);
+  CUarray level = nullptr;
+  lab.must(cu.MipmappedArrayGetLevel(&level, levels, 1), "cuMipmappedArrayGetLevel");
+  {
+    Stream stream(lab);
+    Gate gate(lab, stream);
+    Background call(lab, [&] { return cu.ArrayDestroy(level); });
+    lab.shows("destroy_level.returns", call.returns_within(std::chrono::seconds(1)));
+    gate.open();
+    lab.is("destroy_level", call.join());
+  }
+  everywhere(lab, "destroy_level", [&](CUstream) { return cu.ArrayDestroy(level); });
+  std::vector<char> memory(4096);
+  lab.is("use_level", cu.MemcpyHtoA(level, 0, memory.data(), 32));
+
+  const CUarray lines[] = {make(lab, shape(256)), make(lab, shape(256)), make(lab, shape(256))};
+  CUdeviceptr on_device = 0;
+  lab.must(cu.MemAlloc(&on_device, 4096), "cuMemAlloc");
+  for (const int other : {CU_MEMORYTYPE_HOST, CU_MEMORYTYPE_DEVICE, CU_MEMORYTYPE_ARRAY}) {
+    CUDA_MEMCPY3D copy{};
+    copy.srcMemoryType = CU_MEMORYTYPE_ARRAY;
+    copy.srcArray = lines[0];
+    copy.dstMemoryType = number<CUmemorytype>(other);
+    copy.dstHost = memory.data();
+    copy.dstDevice = on_device;
+    copy.dstArray = lines[1];
+    copy.WidthInBytes = 64;
+    copy.Height = copy.Depth = 1;
+    Graph graph(lab), changed(lab);
+    CUgraphNode node = nullptr, unused = nullptr;
+    lab.must(cu.GraphAddMemcpyNode(&node, graph, nullptr, 0, &copy, lab.home), "cuGraphAddMemcpyNode");
+    const CUgraphExec exec = make_exec(lab, graph);
+    copy.srcArray = lines[2];
+    const std::string name = "from_array_to_" + std::to_string(other);
+    lab.is(name + ".set", cu.GraphExecMemcpyNodeSetParams(exec, node, &copy, lab.home));
+    copy.srcArray = lines[1];
+    lab.must(cu.GraphAddMemcpyNode(&unused, changed, nullptr, 0, &copy, lab.home), "cuGraphAddMemcpyNode");
+    CUgraphExecUpdateResultInfo info{};
+    lab.is(name + ".update", cu.GraphExecUpdate(exec, changed, &info));
+    lab.shows(name + ".update.result", static_cast<int>(info.result));
+    cu.GraphExecDestroy(exec);
+  }
+}
+
 // Whether two contexts share the numbers of textures.
 void texture_contexts(Lab& lab) {
   const Api& cu = lab.cu;
@@ -238,15 +307,74 @@ void views(Lab& lab) {
   }
 }
 
+// Other numbers of channels, rows, views of other elements and of layers, and memory of another context.
+void more_textures(Lab& lab) {
+  const Api& cu = lab.cu;
+  const CUDA_TEXTURE_DESC plain{};
+  const auto try_one = [&](const std::string& name, const CUDA_RESOURCE_DESC& of,
+                           const CUDA_RESOURCE_VIEW_DESC* view = nullptr) {
+    CUtexObject made = 0;
+    lab.is(name, cu.TexObjectCreate(&made, &of, &plain, view));
+    if (made != 0) cu.TexObjectDestroy(made);
+  };
+  CUdeviceptr memory = 0;
+  lab.must(cu.MemAlloc(&memory, 1 << 16), "cuMemAlloc");
+  for (const int format : {1, 2, 3, 8, 9, 10, 0x10, 0x20, 0x50, 0x91, 0x97, 0xc0, 0xc1, 0xc2, 0xc3, 0xcb})
+    for (const unsigned channels : {1U, 2U, 4U}) {
+      const std::string name = "format_" + std::to_string(format) + "x" + std::to_string(channels);
+      CUDA_RESOURCE_DESC of{};
+      of.resType = CU_RESOURCE_TYPE_LINEAR;
+      of.res.linear = {memory, number<CUarray_format>(format), channels, 4096};
+      try_one(name + ".line", of);
+      of = {};
+      of.resType = CU_RESOURCE_TYPE_PITCH2D;
+      of.res.pitch2D = {memory, number<CUarray_format>(format), channels, 16, 16, 512};
+      try_one(name + ".rows", of);
+    }
+  const std::pair<const char*, CUDA_ARRAY3D_DESCRIPTOR> arrays[] = {
+      {"halves", shape(64, 64, 0, 0, CU_AD_FORMAT_HALF)},
+      {"floats_x2", shape(64, 64, 0, 0, CU_AD_FORMAT_FLOAT, 2)},
+      {"floats_x4", shape(64, 64, 0, 0, CU_AD_FORMAT_FLOAT, 4)},
+      {"layers", shape(64, 64, 4, layered)}};
+  for (const auto& [name, wish] : arrays) {
+    const CUDA_RESOURCE_DESC of = resource(make(lab, wish));
+    for (int format = 0; format <= 35; ++format) {
+      CUDA_RESOURCE_VIEW_DESC view{};
+      view.format = number<CUresourceViewFormat>(format);
+      view.width = view.height = 64;
+      view.depth = wish.Depth;
+      view.lastLayer = wish.Depth != 0 ? 3 : 0;
+      try_one(std::string(name) + ".view_" + std::to_string(format), of, &view);
+    }
+  }
+  const CUDA_RESOURCE_DESC here = resource(make(lab, shape(64, 64)));
+  CUDA_RESOURCE_DESC levels{};
+  levels.resType = CU_RESOURCE_TYPE_MIPMAPPED_ARRAY;
+  levels.res.mipmap.hMipmappedArray = make(lab, shape(64, 64), 3);
+  CUtexObject made = 0;
+  lab.must(cu.TexObjectCreate(&made, &here, &plain, nullptr), "cuTexObjectCreate");
+  CUDA_RESOURCE_VIEW_DESC told{};
+  told.format = CU_RES_VIEW_FORMAT_SINT_4X32;
+  lab.is("without", cu.TexObjectGetResourceViewDesc(&told, made));
+  lab.shows("without.format", static_cast<int>(told.format));
+  const Current other(lab, lab.second_context());
+  try_one("foreign.levels", levels);
+}
+
 } // namespace
 
 std::vector<Scenario> arrays_scenarios() {
-  return {{"arrays.limits", limits, Place::probe},
-          {"arrays.unmapped", unmapped, Place::probe},
-          {"arrays.mipmapped", mipmapped, Place::probe},
-          {"arrays.exec", exec, Place::probe},
-          {"textures.contexts", texture_contexts, Place::probe},
-          {"textures.views", views, Place::probe}};
+  return {{"arrays.limits", limits},
+          {"arrays.unmapped", unmapped, Place::last},
+          {"arrays.requirements", requirements, Place::probe},
+          {"arrays.unmapped_copy.4096", unmapped_copy<4096>, Place::probe},
+          {"arrays.unmapped_copy.65536", unmapped_copy<65536>, Place::probe},
+          {"arrays.mipmapped", mipmapped},
+          {"arrays.exec", exec},
+          {"arrays.more", more, Place::probe},
+          {"textures.contexts", texture_contexts, Place::alone},
+          {"textures.views", views},
+          {"textures.more", more_textures, Place::probe}};
 }
 
 } // namespace transcript

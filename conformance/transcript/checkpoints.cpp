@@ -85,7 +85,7 @@ void self(Lab&) {}
 } // namespace
 
 std::vector<Scenario> checkpoints_scenarios() {
-  return {{"checkpoints.refusals", refusals, Place::probe}, {"checkpoints.self", self, Place::probe}};
+  return {{"checkpoints.refusals", refusals, Place::child}, {"checkpoints.self", self, Place::alone}};
 }
 
 } // namespace transcript

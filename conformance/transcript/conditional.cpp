@@ -493,18 +493,90 @@ void unusual(Lab& lab) {
     cu.GraphExecDestroy(exec);
 }
 
+// What the answers above leave open.
+void unasked(Lab& lab) {
+  const Api& cu = lab.cu;
+  const Stream stream(lab);
+  {
+    const Choosing both(lab); // an unused handle, and a node that no body can have
+    new_handle(lab, both.graph);
+    CUgraphNode const host = add_host(lab, both.bodies[0]);
+    if (CUgraphExec const exec = instantiate(lab, "two_hindrances", both.graph, 0, {{"inside", host}}))
+      cu.GraphExecDestroy(exec);
+  }
+  {
+    const Choosing made(lab);
+    static bool ended = false;
+    CUuserObject object = nullptr;
+    lab.must(cu.UserObjectCreate(
+                 &object, &ended, [](void* data) { *static_cast<bool*>(data) = true; }, 1,
+                 CU_USER_OBJECT_NO_DESTRUCTOR_SYNC),
+             "object");
+    lab.is("user_object", cu.GraphRetainUserObject(made.bodies[0], object, 1, CU_GRAPH_USER_OBJECT_MOVE));
+    if (CUgraphExec const exec = instantiate(lab, "user_object.instantiate", made.graph, 0)) {
+      lab.is("user_object.destroy_node", cu.GraphDestroyNode(made.node));
+      lab.shows("user_object.ended_with_the_node", ended);
+      lab.is("user_object.destroy_exec", cu.GraphExecDestroy(exec));
+      lab.shows("user_object.ended_with_the_exec", ended);
+    }
+  }
+  {
+    const Choosing one(lab), other(lab);
+    new_handle(lab, other.graph);
+    CUgraphExec const exec = make_exec(lab, one.graph);
+    CUgraphExecUpdateResultInfo info{};
+    lab.is("unused_handle", cu.GraphExecUpdate(exec, other.graph, &info));
+    lab.shows("unused_handle.result", static_cast<int>(info.result));
+    Graph second(lab);
+    new_handle(lab, second);
+    const Choosing with_second_handle(lab, second);
+    info = {};
+    lab.is("other_handle", cu.GraphExecUpdate(exec, second, &info));
+    lab.shows("other_handle.result", static_cast<int>(info.result));
+    cu.GraphExecDestroy(exec);
+  }
+  {
+    Graph graph(lab), child(lab);
+    const Bytes bytes(lab);
+    CUgraphNode node = nullptr;
+    CUgraph inside = nullptr;
+    lab.must(cu.GraphAddChildGraphNode(&node, graph, nullptr, 0, child), "child");
+    lab.must(cu.GraphChildGraphNodeGetGraph(node, &inside), "graph of the child");
+    const Choosing choosing(lab, inside);
+    add_fill(lab, choosing.bodies[0], bytes.device);
+    unsigned char found = 9;
+    lab.must(cu.MemsetD8(bytes.device, 0, 1), "fill");
+    if (CUgraphExec const exec = instantiate(lab, "child", graph, 0)) {
+      lab.is("child.launch", cu.GraphLaunch(exec, stream));
+      lab.is("child.synchronize", cu.StreamSynchronize(stream));
+      lab.must(cu.MemcpyDtoH(&found, bytes.device, 1), "copy");
+      lab.shows("child.ran", static_cast<int>(found));
+      cu.GraphExecDestroy(exec);
+    }
+  }
+  const Choosing failing(lab); // without a user object of the body
+  lab.must(cu.StreamBeginCaptureToGraph(stream, failing.bodies[0], nullptr, nullptr, 0,
+                                        CU_STREAM_CAPTURE_MODE_GLOBAL),
+           "begin");
+  cu.StreamSynchronize(stream);
+  CUgraph captured = nullptr;
+  lab.is("failed_capture", cu.StreamEndCapture(stream, &captured));
+  lab.is("failed_capture.destroy_node", cu.GraphDestroyNode(failing.node));
+}
+
 } // namespace
 
 std::vector<Scenario> conditional_scenarios() {
-  return {{"conditional.handles", handles, Place::probe},
-          {"conditional.nodes", nodes, Place::probe},
-          {"conditional.bodies", bodies, Place::probe},
-          {"conditional.launches", launches, Place::probe},
-          {"conditional.captures", captures, Place::probe},
-          {"conditional.refused_instantiations", refused_instantiations, Place::probe},
-          {"conditional.clone", clone, Place::probe},
-          {"conditional.update", update, Place::probe},
-          {"conditional.unusual", unusual, Place::probe}};
+  return {{"conditional.handles", handles, Place::child},
+          {"conditional.nodes", nodes, Place::child},
+          {"conditional.bodies", bodies, Place::child},
+          {"conditional.launches", launches, Place::child},
+          {"conditional.captures", captures, Place::child},
+          {"conditional.refused_instantiations", refused_instantiations, Place::child},
+          {"conditional.clone", clone, Place::child},
+          {"conditional.update", update, Place::child},
+          {"conditional.unusual", unusual, Place::alone},
+          {"conditional.unasked", unasked, Place::probe}};
 }
 
 } // namespace transcript

@@ -430,7 +430,7 @@ std::vector<Scenario> context_scenarios() {
           {"context.while_held", while_held, Place::child},
           {"context.destroyed_while_current_elsewhere", current_elsewhere, Place::child},
           {"context.with_parameters", with_parameters, Place::child},
-          {"context.pop_dead_context", pop_dead_context, Place::probe},
+          {"context.pop_dead_context", pop_dead_context, Place::alone},
           {"context.create_in_dead_context", create_in_dead_context, Place::probe}};
 }
 

@@ -5,10 +5,8 @@
 
 #include "everywhere.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <cstring>
 #include <sys/mman.h>
 #include <tuple>
 
@@ -119,91 +117,6 @@ void staging(Lab& lab) {
         lab.shows(std::to_string(bytes + more), held_streams(lab, [&](CUstream on) {
                     return lab.cu.MemcpyHtoDAsync(device, pageable, bytes + more, on);
                   }));
-}
-
-// Which copies without a stream have returned while a stream that the legacy stream does not wait for still
-// read old bytes: the number of such tries, and how much of the memory was old in the worst one. Takes some
-// seconds, because a try copies at most 64 MiB four times.
-void early_returns(Lab& lab) {
-  const Api& cu = lab.cu;
-  constexpr std::size_t largest = std::size_t{64} << 20, row = std::size_t{64} << 10, step = 4096;
-  constexpr unsigned tries = 10;
-  Stream reader(lab);
-  CUdeviceptr device = 0, managed = 0, second = 0, snapshot = 0;
-  for (CUdeviceptr* const each : {&device, &second, &snapshot})
-    lab.must(cu.MemAlloc(each, largest), "cuMemAlloc");
-  lab.must(cu.MemAllocManaged(&managed, largest, CU_MEM_ATTACH_GLOBAL), "cuMemAllocManaged");
-  void* memory = nullptr;
-  lab.must(cu.MemHostAlloc(&memory, largest, 0), "cuMemHostAlloc");
-  auto* const pinned = static_cast<unsigned char*>(memory);
-  lab.must(cu.MemHostAlloc(&memory, largest, 0), "cuMemHostAlloc");
-  auto* const seen = static_cast<unsigned char*>(memory);
-  auto* const pageable = static_cast<unsigned char*>(std::malloc(largest));
-  const auto address = [](const void* host) { return reinterpret_cast<CUdeviceptr>(host); };
-  const auto rows = [&](CUdeviceptr to, std::size_t bytes) {
-    CUDA_MEMCPY2D copy{};
-    copy.srcMemoryType = CU_MEMORYTYPE_HOST, copy.srcHost = pageable, copy.srcPitch = row;
-    copy.dstMemoryType = CU_MEMORYTYPE_DEVICE, copy.dstDevice = to, copy.dstPitch = row;
-    copy.WidthInBytes = row / 2, copy.Height = bytes / row; // half of the bytes
-    return cu.Memcpy2D(&copy);
-  };
-  struct Form {
-    const char* name;
-    CUdeviceptr to;     // of the device
-    unsigned char* out; // or of the host
-    std::size_t width;  // of a row, which is copied
-    std::function<CUresult(std::size_t)> call;
-  };
-  const Form forms[] = {
-      {"pageable", device, nullptr, row, [&](auto n) { return cu.MemcpyHtoD(device, pageable, n); }},
-      {"by_address", device, nullptr, row, [&](auto n) { return cu.Memcpy(device, address(pageable), n); }},
-      {"rows", device, nullptr, row / 2, [&](auto n) { return rows(device, n); }},
-      {"to_managed", managed, nullptr, row, [&](auto n) { return cu.MemcpyHtoD(managed, pageable, n); }},
-      {"pinned", device, nullptr, row, [&](auto n) { return cu.MemcpyHtoD(device, pinned, n); }},
-      {"within_device", device, nullptr, row, [&](auto n) { return cu.MemcpyDtoD(device, second, n); }},
-      {"fill", device, nullptr, row, [&](auto n) { return cu.MemsetD8(device, 2, n); }},
-      {"on_legacy_stream", device, nullptr, row,
-       [&](auto n) { return cu.MemcpyHtoDAsync(device, pageable, n, CU_STREAM_LEGACY); }},
-      {"to_pageable", 0, pageable, row, [&](auto n) { return cu.MemcpyDtoH(pageable, second, n); }},
-      {"to_pinned", 0, pinned, row, [&](auto n) { return cu.MemcpyDtoH(pinned, second, n); }},
-  };
-  std::memset(pageable, 2, largest);
-  std::memset(pinned, 2, largest);
-  lab.must(cu.MemsetD8(second, 2, largest), "cuMemsetD8");
-  for (const Form& form : forms)
-    for (const std::size_t kib :
-         {64u, 256u, 512u, 1008u, 1024u, 1088u, 2048u, 4096u, 8192u, 16384u, 16448u, 32768u, 65536u}) {
-      const std::size_t bytes = kib << 10;
-      unsigned stale = 0;
-      std::size_t most = 0;
-      CUresult result = CUDA_SUCCESS;
-      for (unsigned i = 0; i < tries; ++i) {
-        if (form.out != nullptr)
-          std::memset(form.out, 1, bytes);
-        else
-          lab.must(cu.MemsetD8(form.to, 1, bytes), "cuMemsetD8");
-        lab.must(cu.CtxSynchronize(), "synchronize");
-        result = form.call(bytes);
-        const unsigned char* read = form.out;
-        if (form.out == nullptr) {
-          lab.must(cu.MemcpyDtoDAsync(snapshot, form.to, bytes, reader), "cuMemcpyDtoDAsync");
-          lab.must(cu.MemcpyDtoHAsync(seen, snapshot, bytes, reader), "cuMemcpyDtoHAsync");
-          lab.must(cu.StreamSynchronize(reader), "synchronize");
-          read = seen;
-        }
-        std::size_t old = 0, all = 0;
-        for (std::size_t at = 0; at < bytes; at += step)
-          if (at % row < form.width) ++all, old += read[at] == 1;
-        stale += old != 0;
-        most = std::max(most, old * 100 / all);
-        lab.must(cu.CtxSynchronize(), "synchronize");
-        if (form.out != nullptr) std::memset(form.out, 2, bytes);
-      }
-      lab.shows(std::string(form.name) + "." + std::to_string(kib) + "_KiB",
-                lab.name_of(result) + ", old in " + std::to_string(stale) + " of " + std::to_string(tries) +
-                    " tries, at most " + std::to_string(most) + " %");
-    }
-  std::free(pageable);
 }
 
 // Fills without a stream, next to a held stream: one that the legacy stream does not wait for, one that it
@@ -768,7 +681,6 @@ std::vector<Scenario> copying_scenarios() {
   return {
     {"copying.behind_gate", behind_gate, Place::child, 1, 28},
         {"copying.staging", staging, Place::child, 1, 6},
-        {"copying.early_returns", early_returns, Place::probe},
         {"copying.fills_behind_gate", fills_behind_gate, Place::child, 1, 7},
         {"copying.next_to_capture", next_to_capture, Place::child},
         {"copying.next_to_per_thread_capture", next_to_per_thread_capture, Place::child},
@@ -776,7 +688,7 @@ std::vector<Scenario> copying_scenarios() {
         {"copying.next_to_green_capture", next_to_green_capture, Place::child},
 #endif
         {"copying.wrong_arguments", wrong_arguments, Place::child}, {"copying.attach", attach},
-        {"copying.attach_without_flags", attach_without_flags, Place::probe},
+        {"copying.attach_without_flags", attach_without_flags, Place::alone},
         {"copying.more_attach", more_attach, Place::child},
         {"copying.preferred_places", preferred_places, Place::child, 1, 4},
         {"copying.other_contexts", other_contexts, Place::child, 1, 4},

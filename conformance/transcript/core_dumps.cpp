@@ -3,7 +3,12 @@
 
 #include "everywhere.hpp"
 
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <unistd.h>
 
 namespace transcript {
 namespace {
@@ -83,15 +88,39 @@ void get_and_set(Lab& lab) {
   lab.is("no_context.process", cu.CoredumpGetAttributeGlobal(number<CUcoredumpSettings>(1), &value, &size));
 }
 
+// A device makes its pipe in the current folder. This one is removed with all that is in it.
+class FolderForPipes {
+public:
+  explicit FolderForPipes(const Lab& lab) : before_(std::filesystem::current_path()) {
+    std::string made = (std::filesystem::temp_directory_path() / "transcript-XXXXXX").string();
+    lab.must(mkdtemp(made.data()) != nullptr ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM, "mkdtemp");
+    folder_ = made;
+    std::filesystem::current_path(folder_);
+  }
+  ~FolderForPipes() {
+    std::error_code ignored;
+    std::filesystem::current_path(before_, ignored);
+    std::filesystem::remove_all(folder_, ignored);
+  }
+  FolderForPipes(const FolderForPipes&) = delete;
+  FolderForPipes& operator=(const FolderForPipes&) = delete;
+
+private:
+  std::filesystem::path before_, folder_;
+};
+
 // What a setting changes: other settings, other contexts, and the settings of the process.
 void then(Lab& lab) {
   const Api& cu = lab.cu;
   if (cu.CoredumpGetAttribute == nullptr) return;
+  const FolderForPipes folder(lab);
   const auto all = [&](const std::string& name) {
     for (int setting = on_exception; setting <= flags; ++setting) {
       const std::string number = std::to_string(setting);
-      lab.shows(name + ".context_" + number, value_of(lab, cu.CoredumpGetAttribute, setting));
-      lab.shows(name + ".process_" + number, value_of(lab, cu.CoredumpGetAttributeGlobal, setting));
+      lab.shows(std::string(name).append(".context_").append(number),
+                value_of(lab, cu.CoredumpGetAttribute, setting));
+      lab.shows(std::string(name).append(".process_").append(number),
+                value_of(lab, cu.CoredumpGetAttributeGlobal, setting));
     }
   };
   const auto change = [&](const std::string& name, Call set, int setting, unsigned value) {
@@ -123,15 +152,54 @@ void then(Lab& lab) {
   lab.is("process.pipe.again",
          cu.CoredumpSetAttributeGlobal(number<CUcoredumpSettings>(pipe_name), name, &size));
 }
+
+// Flags that leave out a part of what lightweight dumps leave out, and how a pipe gets its name.
+void more(Lab& lab) {
+  const Api& cu = lab.cu;
+  if (cu.CoredumpGetAttribute == nullptr) return;
+  const FolderForPipes folder(lab);
+  const auto pipe = [&](const std::string& question) {
+    char found[4096] = {};
+    std::size_t room = 1024;
+    lab.is(question, cu.CoredumpGetAttributeGlobal(number<CUcoredumpSettings>(pipe_name), found, &room));
+    const std::string text = found;
+    lab.shows(question + ".name",
+              text.find(std::to_string(getpid())) != std::string::npos ? "of the process" : "'" + text + "'");
+  };
+  char name[64] = "a_pipe";
+  std::size_t size = sizeof name;
+  lab.is("pipe", cu.CoredumpSetAttributeGlobal(number<CUcoredumpSettings>(pipe_name), name, &size));
+  pipe("pipe.then");
+  for (unsigned value : {2u, 1u, 0u}) {
+    size = 1;
+    const std::string question = "by_pipe_" + std::to_string(value);
+    lab.is(question, cu.CoredumpSetAttributeGlobal(number<CUcoredumpSettings>(by_pipe), &value, &size));
+    for (const int setting : {on_exception, by_pipe})
+      lab.shows(question + ".then_" + std::to_string(setting),
+                value_of(lab, cu.CoredumpGetAttributeGlobal, setting));
+    pipe(question + ".pipe");
+  }
+  for (unsigned value : {0x1u, 0x2eu, 0x40u, 0x80000000u}) {
+    size = sizeof value;
+    const std::string question = "flags_" + std::to_string(value);
+    lab.is(question, cu.CoredumpSetAttribute(number<CUcoredumpSettings>(flags), &value, &size));
+    for (const int setting : {flags, with_host, lightweight})
+      lab.shows(question + ".then_" + std::to_string(setting),
+                value_of(lab, cu.CoredumpGetAttribute, setting));
+  }
+}
 #else
 void get_and_set(Lab&) {}
 void then(Lab&) {}
+void more(Lab&) {}
 #endif
 
 } // namespace
 
 std::vector<Scenario> core_dumps_scenarios() {
-  return {{"core_dumps.get_and_set", get_and_set, Place::probe}, {"core_dumps.then", then, Place::probe}};
+  return {{"core_dumps.get_and_set", get_and_set, Place::alone},
+          {"core_dumps.then", then, Place::alone},
+          {"core_dumps.more", more, Place::probe}};
 }
 
 } // namespace transcript

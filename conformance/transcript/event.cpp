@@ -242,7 +242,7 @@ std::vector<Scenario> event_scenarios() {
           {"event.flags", flags},
           {"event.null_handle", null_handle},
           {"event.null_result", null_result, Place::child},
-          {"event.null_result_unchecked", null_result_unchecked, Place::probe},
+          {"event.null_result_unchecked", null_result_unchecked, Place::alone},
           {"event.never_recorded", never_recorded},
           {"event.pending", pending},
           {"event.stream_destroyed", stream_destroyed},

@@ -439,16 +439,6 @@ constexpr char with_parameters[] = R"(
 .visible .entry nothing() { ret; }
 )";
 
-template <class Call>
-std::string nanoseconds(Call call) {
-  constexpr int times = 100000;
-  const auto begun = std::chrono::steady_clock::now();
-  for (int i = 0; i < times; ++i)
-    call();
-  const std::chrono::duration<double, std::nano> spent = std::chrono::steady_clock::now() - begun;
-  return std::to_string(spent.count() / times);
-}
-
 #if CUDA_VERSION >= 12040
 template <class Function>
 void show_parameters(Lab& lab, const std::string& name, Function function,
@@ -462,7 +452,6 @@ void show_parameters(Lab& lab, const std::string& name, Function function,
   std::size_t offset = 0;
   lab.is(name + ".no_size", ask(function, 0, &offset, nullptr));
   lab.is(name + ".no_offset", ask(function, 0, nullptr, &offset));
-  lab.shows(name + ".ns", nanoseconds([&] { ask(function, 0, &offset, &offset); }));
 }
 #endif
 
@@ -543,7 +532,6 @@ void show_kernel_node(Lab& lab, const std::string& name, CUgraph graph, CUdevice
   CUdeviceptr value = 0;
   std::memcpy(&value, found.kernelParams[0], sizeof value);
   lab.shows(name + ".value", value == argument);
-  lab.shows(name + ".ns", nanoseconds([&] { cu.GraphKernelNodeGetParams(node, &found); }));
   std::size_t offset = 0, size = 0;
 #if CUDA_VERSION >= 12040
   lab.is(name + ".parameters", cu.FuncGetParamInfo(found.func, 0, &offset, &size));
@@ -632,12 +620,11 @@ void other_nodes(Lab& lab) {
   CUdeviceptr base = 0;
   std::size_t size = 0;
   lab.is("range_of_graph_memory", cu.MemGetAddressRange(&base, &size, of_graph));
-  lab.shows("range_of_graph_memory.ns", nanoseconds([&] { cu.MemGetAddressRange(&base, &size, memory); }));
 }
 
 template <std::size_t... Index>
 void add_used(std::vector<Scenario>& all, std::index_sequence<Index...>) {
-  (all.push_back({std::string("free.used.") + kinds[Index].name, used<Index>, Place::probe}), ...);
+  (all.push_back({std::string("free.used.") + kinds[Index].name, used<Index>, Place::child}), ...);
 }
 
 } // namespace
@@ -651,13 +638,13 @@ std::vector<Scenario> free_scenarios() {
                                {"free.primary_with_work.reset", primary_with_work<true>, Place::alone},
                                {"free.primary_with_work.release", primary_with_work<false>, Place::alone},
                                {"free.pageable", pageable, Place::child, 1, 17},
-                               {"free.reuse", reuse_in_pool, Place::probe},
-                               {"free.reuse_of_mem_alloc", reuse_of_mem_alloc, Place::probe},
-                               {"free.parameters", parameters, Place::probe},
-                               {"free.parameters.function_as_kernel", function_as_kernel, Place::probe},
-                               {"free.parameters.in_capture", parameters_in_capture, Place::probe},
-                               {"free.kernel_nodes", kernel_nodes, Place::probe},
-                               {"free.other_nodes", other_nodes, Place::probe}};
+                               {"free.reuse", reuse_in_pool, Place::child},
+                               {"free.reuse_of_mem_alloc", reuse_of_mem_alloc, Place::child},
+                               {"free.parameters", parameters, Place::child},
+                               {"free.parameters.function_as_kernel", function_as_kernel, Place::child},
+                               {"free.parameters.in_capture", parameters_in_capture, Place::child},
+                               {"free.kernel_nodes", kernel_nodes, Place::child},
+                               {"free.other_nodes", other_nodes, Place::child}};
   add_used(all, std::make_index_sequence<std::size(kinds)>());
   return all;
 }

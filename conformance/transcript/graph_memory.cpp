@@ -241,8 +241,8 @@ void captures(Lab& lab) {
 
 std::vector<Scenario> graph_memory_scenarios() {
   return {{"graph_memory.arguments", arguments, Place::alone},
-          {"graph_memory.no_access", no_access, Place::probe},
-          {"graph_memory.more_arguments", more_arguments, Place::probe},
+          {"graph_memory.no_access", no_access, Place::alone},
+          {"graph_memory.more_arguments", more_arguments, Place::alone},
           {"graph_memory.freed_elsewhere", freed_elsewhere, Place::alone},
           {"graph_memory.fixed", fixed, Place::alone},
           {"graph_memory.kept", kept, Place::alone},

@@ -179,7 +179,7 @@ std::vector<Scenario> ipc_scenarios() {
           {"ipc.between_processes", between_processes, Place::last},
           {"ipc.exporter_gone", exporter_gone, Place::last},
           {"ipc.opened_too_late", opened_too_late, Place::last},
-          {"ipc.export_in_another_context", export_in_another_context, Place::probe},
+          {"ipc.export_in_another_context", export_in_another_context, Place::alone},
           {"ipc.importer", importer, Place::helper},
           {"ipc.exporter", exporter, Place::helper}};
 }

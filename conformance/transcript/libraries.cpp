@@ -988,7 +988,7 @@ std::vector<Scenario> libraries_scenarios() {
           {"code.cooperative", cooperative, Place::alone},
           {"code.linker_neighbours", linker_neighbours, Place::alone},
           {"code.linker_options", linker_options, Place::child},
-          {"code.no_threads_in_a_block", no_threads_in_a_block, Place::probe},
+          {"code.no_threads_in_a_block", no_threads_in_a_block, Place::alone},
           {"code.pairs", pairs, Place::child},
           {"code.loads", loads, Place::child},
           {"code.lazy_loads", lazy_loads, Place::bare}};

@@ -319,7 +319,24 @@ void more_batches(Lab& lab) {
   lab.shows("good.first_half", attributes_of(lab, memory, half));
   lab.shows("good.second_half", attributes_of(lab, memory + half, half));
 }
+
+// Which place counts if the indices fall.
+void unasked(Lab& lab) {
+  constexpr std::size_t half = size / 2;
+  const CUdeviceptr memory = managed(lab), other = managed(lab);
+  Stream stream(lab);
+  lab.shows("falling_indices", batched(lab,
+                                       {{memory, memory + half, other},
+                                        {half, half, half},
+                                        {gpu, cpu, {CU_MEM_LOCATION_TYPE_HOST_NUMA, 0}},
+                                        {0, 2, 1}},
+                                       0, stream));
+  lab.shows("falling_indices.first", attributes_of(lab, memory, half));
+  lab.shows("falling_indices.second", attributes_of(lab, memory + half, half));
+  lab.shows("falling_indices.third", attributes_of(lab, other, half));
+}
 #else
+void unasked(Lab&) {}
 void ranges(Lab&) {}
 void batches(Lab&) {}
 void more_batches(Lab&) {}
@@ -334,9 +351,10 @@ std::vector<Scenario> managed_memory_scenarios() {
           {"managed.no_device", no_device, Place::last},
           {"managed.copies", copies, Place::last},
           {"managed.host_access", host_access, Place::last},
-          {"managed.ranges", ranges, Place::probe},
-          {"managed.batches", batches, Place::probe},
-          {"managed.more_batches", more_batches, Place::probe}};
+          {"managed.ranges", ranges, Place::last},
+          {"managed.batches", batches, Place::last},
+          {"managed.more_batches", more_batches, Place::last},
+          {"managed.unasked", unasked, Place::probe}};
 }
 
 } // namespace transcript

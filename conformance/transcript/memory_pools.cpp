@@ -603,7 +603,56 @@ void access(Lab& lab) {
       lab.is(name + ".fill.synchronize", cu.StreamSynchronize(stream));
     }
 }
+
+// What the answers above leave open.
+void unasked(Lab& lab) {
+  const Api& cu = lab.cu;
+  Stream stream(lab);
+  for (const PoolKind& kind : usable_kinds) {
+    const std::string name = kind.name;
+    CUmemPoolProps properties = properties_of(kind);
+    CUmemoryPool pool = nullptr, found = nullptr;
+    CUdeviceptr pointer = 0, base = 0, freed = 0;
+    lab.must(cu.MemPoolCreate(&pool, &properties), "cuMemPoolCreate");
+    lab.must(cu.MemAllocFromPoolAsync(&pointer, 1000, pool, stream), "cuMemAllocFromPoolAsync");
+    lab.must(cu.MemAllocFromPoolAsync(&freed, 1000, pool, stream), "cuMemAllocFromPoolAsync");
+    lab.must(cu.StreamSynchronize(stream), "cuStreamSynchronize");
+    std::size_t bytes = 0;
+    lab.is(name + ".mapping_size", cu.PointerGetAttribute(&bytes, number<CUpointer_attribute>(18), pointer));
+    lab.shows(name + ".mapping_size.is", bytes);
+    lab.is(name + ".mapping_base", cu.PointerGetAttribute(&base, number<CUpointer_attribute>(19), pointer));
+    lab.shows(name + ".mapping_base.before", pointer - base);
+    lab.is(name + ".free", cu.MemFree(freed)); // its bytes count as used for some time
+    lab.shows(name + ".free.sizes", sizes(lab, pool));
+    lab.is(name + ".free.synchronize", cu.StreamSynchronize(stream));
+    lab.shows(name + ".free.synchronized", sizes(lab, pool));
+    lab.is(name + ".free.trim", cu.MemPoolTrimTo(pool, 0));
+    lab.shows(name + ".free.trimmed", sizes(lab, pool));
+    lab.is(name + ".free_rest", cu.MemFreeAsync(pointer, stream));
+    lab.is(name + ".context", cu.CtxSynchronize());
+    lab.shows(name + ".context.sizes", sizes(lab, pool));
+    for (const int advice : {2, 4, 6})
+      lab.is(name + ".advice_" + std::to_string(advice),
+             cu.MemAdviseV2(pointer, 1000, number<CUmem_advise>(advice), {CU_MEM_LOCATION_TYPE_DEVICE, 0}));
+    lab.must(cu.MemSetMemPool(&properties.location, properties.allocType, pool), "cuMemSetMemPool");
+    lab.must(cu.MemPoolDestroy(pool), "cuMemPoolDestroy");
+    lab.is(name + ".destroyed", cu.MemGetMemPool(&found, &properties.location, properties.allocType));
+    lab.shows(name + ".destroyed.is_null", found == nullptr);
+    lab.shows(name + ".destroyed.is_it", found == pool);
+  }
+  // Access of another device than the one that uses the memory.
+  if (lab.device_count < 2) return;
+  const CUmemPoolProps properties = properties_of(usable_kinds[0]);
+  CUmemoryPool pool = nullptr;
+  CUdeviceptr pointer = 0;
+  lab.must(cu.MemPoolCreate(&pool, &properties), "cuMemPoolCreate");
+  const CUmemAccessDesc wish = {{CU_MEM_LOCATION_TYPE_DEVICE, 1}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  lab.is("second_device", cu.MemPoolSetAccess(pool, &wish, 1));
+  lab.must(cu.MemAllocFromPoolAsync(&pointer, 1000, pool, stream), "cuMemAllocFromPoolAsync");
+  lab.is("second_device.fill", cu.MemsetD8Async(pointer, 1, 1000, stream));
+}
 #else
+void unasked(Lab&) {}
 void limits(Lab&) {}
 void by_place(Lab&) {}
 void host_and_managed(Lab&) {}
@@ -620,10 +669,11 @@ std::vector<Scenario> memory_pools_scenarios() {
           {"pools.freed_twice", freed_twice, Place::last},
           {"pools.kinds", kinds, Place::child},
           {"pools.more_kinds", more_kinds, Place::child, 2},
-          {"pools.limits", limits, Place::probe},
-          {"pools.by_place", by_place, Place::probe},
-          {"pools.host_and_managed", host_and_managed, Place::probe},
-          {"pools.access", access, Place::probe}};
+          {"pools.limits", limits, Place::child},
+          {"pools.by_place", by_place, Place::last},
+          {"pools.host_and_managed", host_and_managed, Place::child},
+          {"pools.access", access, Place::child},
+          {"pools.unasked", unasked, Place::probe}};
 }
 
 } // namespace transcript

@@ -352,7 +352,7 @@ void queue_by_kind(Lab& lab) {
   };
   Stream capturing(lab);
   static std::atomic<int> user = 0;
-  const auto captured = [&](std::vector<std::function<CUresult(CUstream)>> work,
+  const auto captured = [&](const std::vector<std::function<CUresult(CUstream)>>& work,
                             bool with_user_object = false) {
     CUgraph graph = nullptr;
     CUgraphExec exec = nullptr;

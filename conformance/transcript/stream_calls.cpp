@@ -269,7 +269,7 @@ std::vector<Scenario> stream_calls_scenarios() {
           {"streams.more_attributes", more_attributes, Place::child},
           {"streams.changed_attributes", changed_attributes, Place::child},
           {"streams.bounds_of_attributes", bounds_of_attributes, Place::child},
-          {"streams.null_attribute", null_attribute, Place::probe},
+          {"streams.null_attribute", null_attribute, Place::alone},
           {"streams.memory_operations", memory_operations, Place::child}};
 }
 

@@ -445,8 +445,8 @@ std::vector<Scenario> virtual_memory_scenarios() {
           {"virtual.shared", shared, Place::alone},
           {"virtual.two_devices", two_devices, Place::alone, 2},
           {"virtual.unmapped_copy", unmapped_copy, Place::alone},
-          {"virtual.unmapped_fill", unmapped_fill, Place::probe},
-          {"virtual.unmapped_store", unmapped_store, Place::probe}};
+          {"virtual.unmapped_fill", unmapped_fill, Place::last},
+          {"virtual.unmapped_store", unmapped_store, Place::last}};
 }
 
 } // namespace transcript

@@ -165,9 +165,9 @@ public:
   /// Driver functions: as poll(). To sleep without this polling, use arm().
   std::size_t wait_for(TimeLimit timeout) noexcept;
 
-  /// A file descriptor for epoll, poll, libuv or Asio. It is readable when the queue should be polled. The
-  /// first call makes it, and later calls return the same one. The queue owns the descriptor: wait for it,
-  /// but neither read nor close it. No driver call.
+  /// A file descriptor for epoll, poll, libuv or Asio. It is readable when the queue should be polled, and
+  /// until the first arm(). Each call returns the same one. The queue owns the descriptor: wait for it, but
+  /// neither read nor close it. No driver call.
   ///
   /// The end of the queue makes the descriptor readable and closes it. epoll forgets a closed
   /// descriptor. A thread that may sleep in epoll while another one destroys the queue adds a

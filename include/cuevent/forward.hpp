@@ -66,6 +66,8 @@ enum class GraphMarks;
 enum class MeasuredEnd : unsigned char;
 enum class MeasuredScope : unsigned char;
 enum class RecordFlags : unsigned;
+enum class SpanEscape : unsigned char;
+enum class StageEscapes;
 enum class StageId : std::uint32_t;
 enum class StageRanges;
 enum class StreamId : std::uint32_t;

@@ -3,9 +3,9 @@
 /// \brief measure(): how long work takes on the device, with the proof that all of it was timed.
 ///
 /// A measurement takes samples. For each sample, the whole context is held while the host submits the work,
-/// so that the device never waits for the host. Then the context is let go. One event is recorded before the
-/// work and one after it, on the stream of the caller. Two more are recorded for all streams of the context.
-/// They say whether the work ended later than the stream, and whether earlier work was still running.
+/// so that the device never waits for the host. When all earlier work has ended, the context is let go. One
+/// event is recorded before the work and one after it, on the stream of the caller. Another one, for all
+/// streams of the context, says whether the work ended later than the stream.
 ///
 /// docs/timing.md explains what makes times wrong, and how each case is found.
 #pragma once
@@ -27,8 +27,9 @@
 namespace cuevent { inline namespace CUEVENT_ABI {
 
 struct MeasureOptions {
-  /// Samples are taken until the 95 % confidence interval of the median is narrower than this part of the
-  /// median, or than the resolution of the events.
+  /// By which part of the median repeated measurements may differ. Samples are taken until the 95 %
+  /// confidence interval of the median is half as wide, or as narrow as the resolution of the events. From a
+  /// fifth of `time_limit` on, an interval as wide as this is enough.
   double precision = 0.005;
   std::size_t least_samples = 20;    ///< at least 3
   std::size_t most_samples = 10'000; ///< at most 2^20
@@ -36,9 +37,9 @@ struct MeasureOptions {
   /// 3 samples are taken in any case. If 6 or more are precise enough by then, that is precise, also with
   /// less than `least_samples`.
   TimeLimit time_limit = std::chrono::seconds(5);
-  /// For how long the submission of one sample may hold the context. If it takes longer, the work probably
-  /// waits for the device, or fills a launch queue: the context is let go, and all other samples are taken
-  /// without the hold.
+  /// For how long one sample may hold the context. If the submission takes longer, the work probably waits
+  /// for the device, or fills a launch queue. If earlier work takes longer, another thread has submitted it.
+  /// The context is let go, and from the second time on, all other samples are taken without the hold.
   TimeLimit hold_limit = std::chrono::milliseconds(500);
   /// Called before each sample, with the stream. What it submits to the context has ended when the sample
   /// begins, and is not timed.
@@ -62,16 +63,13 @@ enum class MeasuredEnd : unsigned char { precise, time_limit, most_samples };
 /// One sample. All times are from the device.
 struct MeasuredSample {
   DeviceTime time{}; ///< from the record before the work to the record after it
-  /// How much later than the record before the work everything ended that was submitted earlier. About 0, or
-  /// negative.
-  DeviceTime lead{};
   /// How much later than the record after the work everything ended that was submitted until then.
   DeviceTime tail{};
-  bool held = false;     ///< the device did not wait for the host
-  bool escaped = false;  ///< work was still running after the tail's margin, or without the hold after the
-                         ///< time that the host took to ask
-  bool preceded = false; ///< the lead is above the margin
-  bool followed = false; ///< when the sample had ended, other work of the context was running
+  bool held = false; ///< the device did not wait for the host
+  /// The tail is longer than the margin, the measured stream's own part of the tail, and without the hold the
+  /// time that the host took to ask, all together.
+  bool escaped = false;
+  bool disturbed = false; ///< right before or right after the sample, other work of the context was running
 };
 
 /// The result of measure(). The median is the time; everything else says how good it is.
@@ -91,21 +89,20 @@ struct Measurement {
   double trend = 0;
   bool drifts = false; ///< the trend is larger than the precision, and the intervals of the thirds are apart
 
-  std::size_t warm_up = 0;  ///< samples that were taken before the times had settled
-  DeviceTime empty_pair{};  ///< the time of no work. It is part of every sample, and is not subtracted.
-  DeviceTime resolution{};  ///< all times seen are multiples of this
-  DeviceTime margin{};      ///< a lead or a tail above this is work
-  std::size_t escaped = 0;  ///< samples in which work outlasted the record after it
-  std::size_t preceded = 0; ///< samples in which earlier work outlasted the record before the work
-  std::size_t followed = 0; ///< samples after which other work was running
-  std::size_t unheld = 0;   ///< samples in which the device may have waited for the host
+  std::size_t warm_up = 0;   ///< samples that were taken before the times had settled, and are not counted
+  DeviceTime empty_pair{};   ///< the time of no work. It is part of every sample, and is not subtracted.
+  DeviceTime resolution{};   ///< all times seen are multiples of this
+  DeviceTime margin{};       ///< other work that outlasts the measured stream by more than this has escaped
+  std::size_t escaped = 0;   ///< samples in which work outlasted the record after it
+  std::size_t disturbed = 0; ///< samples around which other work was running
+  std::size_t unheld = 0;    ///< samples in which the device may have waited for the host
   MeasuredScope scope = MeasuredScope::context;
   MeasuredEnd end = MeasuredEnd::precise;
 
   /// Whether all work of all samples lies between its records, nothing else ran, the device never waited for
   /// the host, and the samples agree. For the streams in `scope`.
   bool proved() const noexcept {
-    return !samples.empty() && escaped == 0 && preceded == 0 && followed == 0 && unheld == 0 && !drifts &&
+    return !samples.empty() && escaped == 0 && disturbed == 0 && unheld == 0 && !drifts &&
            end == MeasuredEnd::precise;
   }
   /// Why it is not proved, in sentences. Empty if it is.
@@ -119,10 +116,13 @@ struct Measurement {
 /// During capture: harmless; no driver call.
 struct Comparison {
   Measurement a, b;
-  double ratio = 0;         ///< the median of the time of `a` over the time of `b` in the same turn
+  /// The median of the time of `a` over the time of `b` in the same turn. Above 1, `a` takes longer.
+  double ratio = 0;
   double low = 0, high = 0; ///< the 95 % confidence interval of the ratio
 
   bool proved() const noexcept { return a.proved() && b.proved(); }
+  /// Why it is not proved, in sentences about `a` and `b`. Empty if it is.
+  std::string doubt() const;
 };
 
 /// Work as measure() calls it. Made from a callable object, a function or a GraphExec.
@@ -205,7 +205,7 @@ Comparison compare_works(const Context& context, StreamRef stream, MeasuredWork 
 ///
 /// Driver functions: cuCtxGetId, cuStreamGetCtx, cuStreamIsCapturing, cuStreamCreate, cuEventCreate,
 /// cuMemHostRegister once; cuStreamWaitValue32, cuCtxWaitEvent, cuCtxRecordEvent, cuEventRecord,
-/// cuEventSynchronize and cuEventElapsedTime for each sample. Throws:
+/// cuEventQuery, cuEventSynchronize and cuEventElapsedTime for each sample. Throws:
 /// - InvalidValue for options out of their ranges, and for a null `work`.
 /// - ContextMismatch if the stream belongs to another context, InvalidContext for an empty Context.
 /// - StreamCaptureUnsupported if the stream is being captured.

@@ -28,12 +28,22 @@ using HostTime = std::chrono::steady_clock::time_point;
 enum class StageId : std::uint32_t {};
 enum class StreamId : std::uint32_t {};
 
+/// Whether work that was submitted to the context during a span was still running more than 20 us after the
+/// span's end.
+enum class SpanEscape : unsigned char {
+  unknown, ///< not checked, or it cannot be known: docs/timing.md
+  no,
+  yes,
+};
+
 /// The durations of one stage. The percentiles are at most 0.4 % off for durations up to 104 days.
 /// All other values are exact.
 struct StageStatistics {
   std::string name;
   std::uint64_t count = 0;   ///< spans that were read
   std::uint64_t dropped = 0; ///< spans not timed: no room, or a call failed
+  std::uint64_t escaped = 0; ///< spans with SpanEscape::yes
+  std::uint64_t unknown = 0; ///< spans with SpanEscape::unknown: all of them with StageEscapes::ignored
   DeviceTime total{}, min{}, mean{}, p50{}, p90{}, p99{}, max{};
 };
 
@@ -55,6 +65,7 @@ struct StageSpan {
   /// When the program opened and closed the stage. For a captured stage: when it launched the
   /// graph.
   HostTime opened{}, closed{};
+  SpanEscape escaped = SpanEscape::unknown;
 };
 
 /// A wait of one stream for another, as an arrow between two spans: see StageTimer::record().

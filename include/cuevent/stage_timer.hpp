@@ -48,6 +48,18 @@ enum class StageRanges {
   nvtx,
 };
 
+/// Whether the timer finds out if work outlasts its stage.
+enum class StageEscapes {
+  ignored, ///< each span says SpanEscape::unknown
+  /// Each boundary outside of captures also records a timed event for the whole context, with
+  /// cuCtxRecordEvent. What that means for a program, and what it costs, is in docs/timing.md. Above all:
+  /// - The driver invalidates each capture in the context. The timer asks its own streams, and records no
+  ///   such event while one of them is being captured. No other stream of the context may be captured.
+  /// - A span is read when all work has ended that was submitted to the context until its end.
+  /// - The spans of graphs are SpanEscape::unknown, and so are all with drivers older than CUDA 12.5.
+  checked,
+};
+
 /// No number may be more than 2^24.
 struct StageTimerOptions {
   /// The number of events for each stream, at least 2. A span takes one or two events until it is
@@ -67,6 +79,7 @@ struct StageTimerOptions {
   ///   CU_STREAM_PER_THREAD never gets a side stream.
   std::size_t side_streams = 2;
   StageRanges ranges = StageRanges::none;
+  StageEscapes escapes = StageEscapes::ignored;
 };
 
 class FlightRecorder;
@@ -84,7 +97,7 @@ class StageTimer;
 /// Thread-safety: the caller orders all members, in a capture together with the captured work.
 /// Context: the timer's, with streams of the timer's own. The current context stays unchanged.
 /// During capture: stages become nodes of the graph, which owns their events: docs/timing.md. The
-/// timer harms no capture. record() and wait() act as DriverEvent's.
+/// timer harms no capture, except with StageEscapes::checked. record() and wait() act as DriverEvent's.
 class StageTimer {
 public:
   /// Makes the timer's own streams and some events, and calibrates the clock, which takes about a
@@ -124,7 +137,8 @@ public:
   /// or a new depth of nesting.
   ///
   /// Driver functions:
-  /// - cuStreamIsCapturing, cuEventRecord, with a side stream also cuStreamWaitEvent.
+  /// - cuStreamIsCapturing, cuEventRecord, with a side stream also cuStreamWaitEvent, with
+  ///   StageEscapes::checked also cuCtxRecordEvent.
   /// - In a capture: cuStreamGetCaptureInfo, cuEventCreate, and cuGraphAddEventRecordNode or
   ///   cuEventRecordWithFlags.
   /// - For the first stage of a capture also cuUserObjectCreate, cuGraphRetainUserObject, and

@@ -49,6 +49,8 @@ std::string to_string(ErrorKind kind);
 std::string to_string(EventTrigger trigger);
 std::string to_string(MeasuredEnd end);
 std::string to_string(MeasuredScope scope);
+std::string to_string(SpanEscape escaped);
+std::string to_string(StageEscapes escapes);
 std::string to_string(StageRanges ranges);
 std::string to_string(TimelineStatus status);
 std::string to_string(WaitOrder order);
@@ -94,8 +96,8 @@ using IsOneOf = std::disjunction<std::is_same<Value, Types>...>;
 template <class Value> // not a variable, which only objects of a standard with std::format would have
 struct HasText : IsOneOf<Value, CaptureMode, CaptureStatus, Comparison, Context, Driver, DriverEvent,
                          ErrorKind, EventFlags, EventRef, EventTrigger, IpcHandle, MeasuredEnd, MeasuredScope,
-                         Measurement, PooledEvent, RecordFlags, SharedEvent, StageId, StageRanges, StreamId,
-                         TimelineStatus, WaitFlags, WaitOrder, WhenFull> {};
+                         Measurement, PooledEvent, RecordFlags, SharedEvent, SpanEscape, StageEscapes,
+                         StageId, StageRanges, StreamId, TimelineStatus, WaitFlags, WaitOrder, WhenFull> {};
 
 template <class Traits, class Value, std::enable_if_t<HasText<Value>::value, int> = 0>
 std::basic_ostream<char, Traits>& operator<<(std::basic_ostream<char, Traits>& out, const Value& value) {

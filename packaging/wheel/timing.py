@@ -36,12 +36,10 @@ class Error(RuntimeError):
 class Sample(NamedTuple):
     """One sample. MeasuredSample of measure.hpp says what each one is."""
     time: float
-    lead: float
     tail: float
     held: bool
     escaped: bool
-    preceded: bool
-    followed: bool
+    disturbed: bool
 
 
 class Measurement:
@@ -62,8 +60,7 @@ class Measurement:
     resolution: float
     margin: float
     escaped: int
-    preceded: int
-    followed: int
+    disturbed: int
     unheld: int
     scope: str
     end: str
@@ -89,11 +86,13 @@ class Comparison:
     ratio: float
     low: float
     high: float
+    doubt: str
 
     def __init__(self, found: Dict[str, Any]) -> None:
         self._text: str = found["text"]
         self.a, self.b = Measurement(found["a"]), Measurement(found["b"])
         self.ratio, self.low, self.high = found["ratio"], found["low"], found["high"]
+        self.doubt = found["doubt"]
 
     @property
     def proved(self) -> bool:

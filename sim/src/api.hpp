@@ -161,11 +161,14 @@ private:
   std::byte* reachable(std::uintptr_t address, std::size_t bytes,
                        unsigned access = CU_MEM_ACCESS_FLAGS_PROT_READ);
   std::function<bool()> unmapped_later(std::uintptr_t address, std::size_t bytes) const;
+  std::function<bool()> released_later(std::uintptr_t address) const; ///< whether its pool has given it back
   std::size_t free_memory(int device) const;
   bool pinned(const void*, std::size_t bytes) const;
   CUresult allocate(std::uintptr_t*, std::size_t bytes, bool host, unsigned flags);
   CUresult deallocate(std::uintptr_t, bool host);
   void end_of_allocation(const Allocation&);
+  void remember_memory(Work&, std::uintptr_t address, std::size_t bytes) const;
+  CUresult fault_of_ended_memory(const Work&) const;
   Work fill_work(const CUDA_MEMSET_NODE_PARAMS&, bool captured = false);
   template <class Value>
   Value* word(CUdeviceptr, const Capture*, unsigned access);
@@ -230,6 +233,7 @@ private:
     std::shared_ptr<Stream> stream;
     bool named;                            ///< by the caller. A call without a stream uses the default stream
     std::vector<const Context*> between{}; ///< the contexts that cuMemcpyPeer names for memory of pools
+    bool may_return_early = false;         ///< the function was seen to return before its copy was done
   };
   CopyStream copy_stream();
   CopyStream copy_stream(CUstream);
@@ -237,6 +241,8 @@ private:
   Work box_work(const Box&);
   std::shared_ptr<const NodeParameters> captured_parameters(const Box&) const;
   static bool waits(const Box&, const CopyStream&);
+  bool returns_early(const Box&, const CopyStream&) const;
+  CUresult copy_early(const Box&, Work, const CopyStream&);
   std::vector<std::shared_ptr<Operation>> work_of_others(const Box&, const CopyStream&) const;
   CUresult copy(const Box&, const CopyStream&);
   CUresult copy(const CUDA_MEMCPY2D*, const CopyStream&);
@@ -253,7 +259,8 @@ private:
                  size_t* first, size_t attribute_count, size_t* failed, CUstream);
 #endif
   Memory kind_of(const void*) const;
-  void refuse_pool_of_host(const void*) const;
+  bool is_of_host_pool(CUdeviceptr) const;
+  void refuse_pool_of_host(CUdeviceptr) const;
   End device_memory(CUdeviceptr, std::size_t bytes);
   End host_memory(const void*, std::size_t bytes) const;
   End any_memory(CUdeviceptr, std::size_t bytes);
@@ -265,7 +272,7 @@ private:
   Allocation& managed_memory(CUdeviceptr);
   CUresult advise(CUdeviceptr, std::size_t bytes, CUmem_advise, const CUmemLocation&);
   CUresult prefetch(CUdeviceptr, std::size_t bytes, const CUmemLocation&, CUstream);
-  void remember_prefetch(CUdeviceptr, std::size_t bytes, const CUmemLocation&);
+  void remember_prefetch(CUdeviceptr, std::size_t bytes, const ShownPlace&);
   static void put_range_attribute(void*, std::size_t size, CUmem_range_attribute,
                                   const std::vector<RangeState>&);
   void check_range(CUdeviceptr, std::size_t bytes);
@@ -279,7 +286,7 @@ private:
   CUresult create_array(CUarray*, const CUDA_ARRAY3D_DESCRIPTOR&, const std::shared_ptr<Context>&);
 
   // Textures and surfaces
-  void check_resource(const CUDA_RESOURCE_DESC&);
+  void check_resource(const CUDA_RESOURCE_DESC&, const Context& user, bool surface);
   void check_view(const CUDA_RESOURCE_VIEW_DESC&, const CUDA_RESOURCE_DESC&);
   static unsigned long long bind(std::shared_ptr<const BoundMemory>, Context&);
   const BoundMemory& bound(unsigned long long number, bool surface);
@@ -311,6 +318,8 @@ private:
   void capture_free(Stream&, CUdeviceptr);
   bool has_allocated(const GraphMemory&) const;
   void launch_memory(const Exec&);
+  std::unique_ptr<std::byte[]> block_of(MemoryPool&, std::size_t size, const Stream&,
+                                        std::vector<std::shared_ptr<Operation>>& after) const;
   std::shared_ptr<MemoryPool> pool_of_graphs(int device);
   MemoryPool& counted_pool_of_graphs(int device);
 
@@ -340,8 +349,9 @@ private:
   CUresult set_step_event(Work&, CUevent);
   CUresult get_node_event(CUgraphNode, CUgraphNodeType, CUevent*);
   Work& step_of(CUgraphExec, CUgraphNode, CUgraphNodeType, const char* reason_if_gone = nullptr);
-  std::pair<CUgraphInstantiateResult, const Node*>
-  hindrance_to_instantiation(const Graph&, const std::vector<const Node*>& order, unsigned long long flags);
+  using Hindrance = std::pair<CUgraphInstantiateResult, const Node*>;
+  Hindrance hindrance_to_instantiation(const Graph&, const std::vector<const Node*>& order,
+                                       unsigned long long flags);
   CUresult instantiate(CUgraphExec*, CUgraph, unsigned long long flags,
                        CUDA_GRAPH_INSTANTIATE_PARAMS*); // null: nobody asks why it cannot be
   void launch(const std::shared_ptr<Exec::Body>&, const std::vector<Exec::Step>&,
@@ -350,10 +360,9 @@ private:
 
   // Conditional nodes
   void must_not_be_captured(const Graph&);
-  const Node* unfit_in_bodies(const Node&) const;
-  const Node* unfit_for_body(const Graph&, const Conditional&) const;
-  void not_modelled_in_body(const Work&, const Conditional&) const;
-  std::pair<CUgraphInstantiateResult, const Node*> hindrance_of_conditionals(const Graph&) const;
+  Hindrance hindrance_in_bodies(const Node&) const;
+  Hindrance hindrance_in_body(const Graph&, const Conditional&) const;
+  bool is_of_other_context(const Work&, const Conditional&) const;
 #if CUDA_VERSION >= 12030
   void must_be_plain(const Graph& in, const CUgraphNode* from, const CUgraphEdgeData* edges,
                      std::size_t count);

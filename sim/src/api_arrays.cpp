@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstring>
 #include <initializer_list>
+#include <iterator>
 
 namespace cuevent::sim {
 
@@ -104,8 +105,7 @@ bool box_fits(const CUDA_ARRAY3D_DESCRIPTOR& shape) {
                                    : CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_WIDTH});
 }
 
-/// Whether a device makes an array of this size. What was not measured follows the attributes of the device.
-/// Not measured: arrays.limits
+/// Whether a device makes an array of this size. The limits are attributes of the device.
 bool size_fits(const CUDA_ARRAY3D_DESCRIPTOR& shape) {
   const unsigned flags = shape.Flags;
   if (shape.Width == 0) return false;
@@ -120,16 +120,20 @@ bool size_fits(const CUDA_ARRAY3D_DESCRIPTOR& shape) {
 }
 
 void check_format(int format, unsigned channels) {
-  constexpr int last_of_first = 0x20, first_of_others = 0x90, last_of_others = 0xff;
-  if (!is_between(format, 0, last_of_first) && !is_between(format, first_of_others, last_of_others))
-    not_modelled("an array of format " + std::to_string(format));
   if (is_between(format, first_compressed, last_compressed) &&
       channels == channels_of_compressed[format - first_compressed])
     not_modelled("an array of compressed blocks");
   refuse_if(element_bytes(static_cast<CUarray_format>(format), channels) == 0, CUDA_ERROR_INVALID_VALUE);
 }
 
-/// Most combinations of flags were not measured.
+constexpr unsigned accepted_pairs[] = {layered | sparse, layered | deferred, surface | deferred};
+constexpr unsigned refused_pairs[] = {surface | sparse, layered | gather, sparse | deferred};
+
+bool is_one_of(const unsigned (&pairs)[3], const CUDA_ARRAY3D_DESCRIPTOR& shape) {
+  return shape.Height != 0 && std::find(std::begin(pairs), std::end(pairs), shape.Flags) != std::end(pairs);
+}
+
+/// Pairs were measured for arrays of rows. Most other combinations of flags were not measured.
 void check_flags(const CUDA_ARRAY3D_DESCRIPTOR& shape) {
   constexpr unsigned any = layered | surface | cubemap, one = gather | sparse | deferred | video,
                      attached = depth_texture | color_attachment;
@@ -138,7 +142,9 @@ void check_flags(const CUDA_ARRAY3D_DESCRIPTOR& shape) {
   refuse_if(shape.Format == CU_AD_FORMAT_UNSIGNED_INT8 &&
                 (flags == depth_texture || flags == color_attachment),
             CUDA_ERROR_INVALID_VALUE);
-  const bool measured = (flags & ~any) == 0 || ((flags & ~one) == 0 && (flags & (flags - 1)) == 0);
+  refuse_if(is_one_of(refused_pairs, shape), CUDA_ERROR_INVALID_VALUE);
+  const bool measured = (flags & ~any) == 0 || ((flags & ~one) == 0 && (flags & (flags - 1)) == 0) ||
+                        is_one_of(accepted_pairs, shape);
   if (!measured) not_modelled("an array with flags " + std::to_string(flags));
 }
 
@@ -187,6 +193,7 @@ std::size_t element_bytes(CUarray_format format, unsigned channels) {
     const std::size_t bytes = place / 3 % 2 == 0 ? 1 : 2;
     return channels == by_turns[place % 3] ? channels * bytes : 0;
   }
+  if (number == ten_bits) return channels == 4 ? 4 : 0;
   return channels == 1 || channels == 2 || channels == 4 ? channels * bytes_of_channel(number) : 0;
 }
 
@@ -238,12 +245,13 @@ CUresult Api::cuArrayCreate_v2(CUarray* out, const CUDA_ARRAY_DESCRIPTOR* shape)
   return create_array(out, flat(*shape), home);
 }
 
-/// Waits for all work of its context, as the end of other memory does.
+/// Waits for all work of its context, as the end of other memory does. The level of a mipmapped array stays.
+/// Whether that call waits, and whether captures refuse it, is not measured: arrays.more
 CUresult Api::cuArrayDestroy(CUarray handle) {
   unsafe_call();
   const auto ended = array(handle);
   wait_for_all_work_of(*ended->home.context, "an array is destroyed");
-  computer_.handles.remove(*ended, ending());
+  if (!ended->level) computer_.handles.remove(*ended, ending());
   return CUDA_SUCCESS;
 }
 
@@ -269,6 +277,7 @@ CUresult Api::cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS* out, 
   const CUDA_ARRAY3D_DESCRIPTOR& shape = array(handle)->shape;
   refuse_if((shape.Flags & deferred) == 0, CUDA_ERROR_INVALID_VALUE);
   device(which);
+  if (shape.Flags != deferred) not_modelled("the memory of a deferred array with other flags");
   constexpr std::size_t side = 64, page = 65'536;
   if (shape.Width != side || shape.Height != side || shape.Depth != 0 || bytes_of(shape) != side * side)
     not_modelled("the memory of a deferred array that is not 64 x 64 bytes");
@@ -304,9 +313,11 @@ CUresult Api::cuMipmappedArrayCreate(CUmipmappedArray* out, const CUDA_ARRAY3D_D
   const auto home = context_for_arrays();
   refuse_if(out == nullptr || shape == nullptr, CUDA_ERROR_INVALID_VALUE);
   check_shape(*shape);
-  constexpr std::size_t most = 32'768; // a device announces it for mipmapped arrays
-  if ((shape->Flags & ~(layered | surface | cubemap)) != 0 || shape->Width > most || shape->Height > most)
-    not_modelled("a mipmapped array with these flags or of this size");
+  if ((shape->Flags & ~(layered | surface | cubemap)) != 0)
+    not_modelled("a mipmapped array with these flags");
+  refuse_if(!within(*shape, {CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_MIPMAPPED_WIDTH,
+                             CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_MIPMAPPED_HEIGHT}),
+            CUDA_ERROR_INVALID_VALUE); // a line can be as long
   const std::size_t levels = std::clamp<std::size_t>(wanted, 1, most_levels(*shape));
   std::size_t bytes = 0;
   for (std::size_t i = 0; i < levels; ++i)
@@ -326,13 +337,13 @@ CUresult Api::cuMipmappedArrayCreate(CUmipmappedArray* out, const CUDA_ARRAY3D_D
   return CUDA_SUCCESS;
 }
 
-/// It waits, and a capture refuses it, as the end of an array. Not measured: arrays.mipmapped
+/// It waits, and a capture refuses it, as the end of an array.
 CUresult Api::cuMipmappedArrayDestroy(CUmipmappedArray handle) {
   unsafe_call();
   const auto ended = mipmapped_array(handle);
   wait_for_all_work_of(*ended->home.context, "a mipmapped array is destroyed");
   for (const auto& level : ended->levels)
-    if (computer_.handles.peek<Array>(level->handle) == level) computer_.handles.remove(*level, ending());
+    computer_.handles.remove(*level, ending());
   computer_.handles.remove(*ended, ending());
   return CUDA_SUCCESS;
 }
@@ -340,10 +351,7 @@ CUresult Api::cuMipmappedArrayDestroy(CUmipmappedArray handle) {
 CUresult Api::cuMipmappedArrayGetLevel(CUarray* out, CUmipmappedArray handle, unsigned level) {
   const auto asked = mipmapped_array(handle);
   refuse_if(out == nullptr || level >= asked->levels.size(), CUDA_ERROR_INVALID_VALUE);
-  const Array& found = *asked->levels[level];
-  if (computer_.handles.peek<Array>(found.handle).get() != &found)
-    not_modelled("a level of a mipmapped array that was destroyed");
-  *out = as<CUarray>(found);
+  *out = as<CUarray>(*asked->levels[level]);
   return CUDA_SUCCESS;
 }
 

@@ -157,6 +157,7 @@ void Api::wait_in_capture(const std::shared_ptr<Stream>& who, const std::shared_
 void Api::discard(Capture& capture) {
   const auto keep = capture.graph; // destroyed even if it existed before the capture
   forget(*keep, "destroyed with its capture, " + ending());
+  keep->lost = keep->body; // whose node stays
   finish(capture);
   std::erase_if(process_.captures, [&](const auto& other) { return other.get() == &capture; });
 }
@@ -237,7 +238,6 @@ CUresult Api::cuStreamEndCapture(CUstream handle, CUgraph* graph) {
         "CU_STREAM_CAPTURE_MODE_RELAXED is required to begin and end the capture on different threads";
   }
   if (result != CUDA_SUCCESS) {
-    if (capture->graph->body) not_modelled("the failed end of a capture into the body of a conditional node");
     discard(*capture);
     return result;
   }

@@ -51,11 +51,11 @@ CUresult Api::cuCheckpointProcessGetState(int pid, CUprocessState* state) {
   return CUDA_SUCCESS;
 }
 
-/// Which thread it is was not measured: checkpoints.self
+/// A driver names a thread of its own. The simulator has none, and names the first one of the process.
 CUresult Api::cuCheckpointProcessGetRestoreThreadId(int pid, int* thread) {
   refuse_if(thread == nullptr, CUDA_ERROR_INVALID_VALUE);
   check_process(pid);
-  *thread = getpid(); // the first thread
+  *thread = getpid();
   return CUDA_SUCCESS;
 }
 
@@ -71,19 +71,19 @@ CUresult Api::cuCheckpointProcessLock(int pid, CUcheckpointLockArgs* arguments) 
 CUresult Api::cuCheckpointProcessCheckpoint(int pid, CUcheckpointCheckpointArgs* arguments) {
   if (arguments != nullptr) check_reserved(arguments->reserved);
   check_process(pid);
-  not_modelled("a checkpoint of the process itself");
+  refuse(CUDA_ERROR_ILLEGAL_STATE); // it is not locked
 }
 
 CUresult Api::cuCheckpointProcessRestore(int pid, CUcheckpointRestoreArgs* arguments) {
   if (arguments != nullptr) check_reserved(arguments->reserved);
   check_process(pid);
-  not_modelled("a process that restores itself");
+  refuse(CUDA_ERROR_ILLEGAL_STATE); // nobody has taken a checkpoint
 }
 
 CUresult Api::cuCheckpointProcessUnlock(int pid, CUcheckpointUnlockArgs* arguments) {
   if (arguments != nullptr) check_reserved(arguments->reserved);
   check_process(pid);
-  not_modelled("a process that unlocks itself");
+  refuse(CUDA_ERROR_ILLEGAL_STATE);
 }
 
 } // namespace cuevent::sim

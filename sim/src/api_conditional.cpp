@@ -19,16 +19,12 @@ std::span<const std::shared_ptr<Graph>> bodies_of(const Work& work) {
   return conditional->bodies;
 }
 
-bool has_conditional_nodes(const Graph& graph) {
-  return std::any_of(graph.nodes.begin(), graph.nodes.end(),
-                     [](const auto& node) { return node->work.type == conditional_type; });
-}
-
 /// Ends the program if a stream captures into the graph or one of its bodies, which is about to end.
 void Api::must_not_be_captured(const Graph& graph) {
   for (const auto& capture : process_.captures)
     if (capture->graph.get() == &graph)
       undefined("the graph belongs to a capture that has not ended: " + computer_.handles.describe(graph));
+  if (graph.lost) undefined("the graph of a body was destroyed: " + computer_.handles.describe(graph));
   for (const auto& node : graph.nodes)
     for (const auto& body : bodies_of(node->work))
       must_not_be_captured(*body);
@@ -39,9 +35,10 @@ void Api::must_not_be_captured(const Graph& graph) {
 #if CUDA_VERSION >= 12030
 CUresult Api::cuGraphConditionalHandleCreate(CUgraphConditionalHandle* out, CUgraph handle, CUcontext in,
                                              unsigned int initial, unsigned int flags) {
+  refuse_if(out == nullptr || handle == nullptr || flags > CU_GRAPH_COND_ASSIGN_DEFAULT,
+            CUDA_ERROR_INVALID_VALUE);
   refuse_if(in == nullptr, CUDA_ERROR_INVALID_CONTEXT);
   context(in);
-  refuse_if(out == nullptr || flags > CU_GRAPH_COND_ASSIGN_DEFAULT, CUDA_ERROR_INVALID_VALUE);
   const auto owner = graph(handle);
   if (!owner->conditional_handles)
     owner->conditional_handles = std::make_shared<std::vector<ConditionalHandle>>();
@@ -77,7 +74,6 @@ const char* text_of(Choice choice) {
 
 } // namespace
 
-/// Not measured: conditional.unusual
 CUresult Api::add_conditional_node(CUgraphNode* out, CUgraph into, const CUgraphNode* after, size_t count,
                                    CUgraphNodeParams& parameters) {
   auto& wanted = parameters.conditional;
@@ -88,12 +84,10 @@ CUresult Api::add_conditional_node(CUgraphNode* out, CUgraph into, const CUgraph
   const auto& handles = graph(into)->conditional_handles;
   refuse_if(!handles || wanted.handle == 0 || wanted.handle > handles->size(), CUDA_ERROR_INVALID_VALUE);
   ConditionalHandle& chosen = (*handles)[wanted.handle - 1];
-  refuse_if(!chosen.node.expired(), CUDA_ERROR_INVALID_VALUE);
-  if (std::any_of(std::begin(parameters.reserved0), std::end(parameters.reserved0),
-                  [](int word) { return word != 0; }))
-    not_modelled("a conditional node with reserved numbers");
-  if (chosen.used) not_modelled("a conditional handle whose node was destroyed");
-  if (chosen.context != wanted.ctx) not_modelled("a conditional node in another context than its handle");
+  refuse_if(!chosen.node.expired() || chosen.context != wanted.ctx, CUDA_ERROR_INVALID_VALUE);
+  refuse_if(std::any_of(std::begin(parameters.reserved0), std::end(parameters.reserved0),
+                        [](int word) { return word != 0; }),
+            CUDA_ERROR_INVALID_VALUE);
   if (computer_.options.driver_version < 12080 && (choice == Choice::one_of || wanted.size > 1))
     not_modelled("a SWITCH node, or an IF node with two bodies, with a driver before CUDA 12.8");
 
@@ -108,7 +102,6 @@ CUresult Api::add_conditional_node(CUgraphNode* out, CUgraph into, const CUgraph
   work.text = text_of(choice);
   work.parameters = std::move(kept);
   add_node(out, into, after, count, std::move(work));
-  chosen.used = true;
   chosen.node = node(*out);
   for (unsigned i = 0; i < wanted.size; ++i) {
     auto body = make<Graph>(Kind::graph, nullptr);
@@ -134,55 +127,55 @@ bool may_be_in_body(CUgraphNodeType type) {
 
 } // namespace
 
-/// Not measured: conditional.unusual (copies of memory that is not pinned, and kernels of other contexts)
-void Api::not_modelled_in_body(const Work& work, const Conditional& conditional) const {
+/// Pageable memory belongs to no context either.
+bool Api::is_of_other_context(const Work& work, const Conditional& conditional) const {
   const NodeParameters* const parameters = work.parameters.get();
-  if (work.type == CU_GRAPH_NODE_TYPE_KERNEL && parameters != nullptr &&
-      parameters->kernel.ctx != conditional.context)
-    not_modelled("a kernel of another context in the body of a conditional node");
-  if (work.type != CU_GRAPH_NODE_TYPE_MEMCPY) return;
-  const auto on_host = [this](CUmemorytype type, const void* host, CUdeviceptr any) {
+  if (work.type == CU_GRAPH_NODE_TYPE_KERNEL)
+    return parameters != nullptr && parameters->kernel.ctx != conditional.context;
+  if (work.type != CU_GRAPH_NODE_TYPE_MEMCPY) return false;
+  const auto pageable = [this](CUmemorytype type, const void* host, CUdeviceptr any) {
     const auto address = type == CU_MEMORYTYPE_HOST ? reinterpret_cast<std::uintptr_t>(host)
                                                     : static_cast<std::uintptr_t>(any);
     return type != CU_MEMORYTYPE_DEVICE && allocation_of(address) == nullptr;
   };
-  if (parameters == nullptr ||
-      on_host(parameters->copy.srcMemoryType, parameters->copy.srcHost, parameters->copy.srcDevice) ||
-      on_host(parameters->copy.dstMemoryType, parameters->copy.dstHost, parameters->copy.dstDevice))
-    not_modelled("a copy of memory that is not pinned, or that was captured with host memory, in the body of "
-                 "a conditional node");
+  if (parameters == nullptr)
+    not_modelled("a copy that was captured with host memory, in the body of a conditional node");
+  return pageable(parameters->copy.srcMemoryType, parameters->copy.srcHost, parameters->copy.srcDevice) ||
+         pageable(parameters->copy.dstMemoryType, parameters->copy.dstHost, parameters->copy.dstDevice);
 }
 
-/// The first node of the graph that no body can have, or null.
-const Node* Api::unfit_for_body(const Graph& graph, const Conditional& conditional) const {
+/// The first node of the graph that no body can have.
+Api::Hindrance Api::hindrance_in_body(const Graph& graph, const Conditional& conditional) const {
+  if (graph.lost)
+    crash("a failed capture into the body of a conditional node has destroyed the body: " +
+          computer_.handles.describe(graph));
+  if (!graph.user_objects.empty())
+    not_modelled("the instantiation of a graph with user objects of the body of a conditional node");
   for (const auto& node : graph.nodes) {
-    if (!may_be_in_body(node->work.type)) return node.get();
-    not_modelled_in_body(node->work, conditional);
+    if (!may_be_in_body(node->work.type))
+      return {CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED, node.get()};
+    if (is_of_other_context(node->work, conditional))
+      return {CUDA_GRAPH_INSTANTIATE_MULTIPLE_CTXS_NOT_SUPPORTED, node.get()};
     if (node->work.child)
-      if (const Node* const found = unfit_for_body(*node->work.child, conditional)) return found;
-    if (const Node* const found = unfit_in_bodies(*node)) return found;
+      if (const Hindrance found = hindrance_in_body(*node->work.child, conditional); found.second != nullptr)
+        return found;
+    if (const Hindrance found = hindrance_in_bodies(*node); found.second != nullptr) return found;
   }
-  return nullptr;
-}
-
-const Node* Api::unfit_in_bodies(const Node& node) const {
-  for (const auto& body : bodies_of(node.work))
-    if (const Node* const found = unfit_for_body(*body, *conditional_of(node.work))) return found;
-  return nullptr;
-}
-
-/// Not measured: conditional.refused_instantiations (which node, and the result of an unused handle)
-std::pair<CUgraphInstantiateResult, const Node*> Api::hindrance_of_conditionals(const Graph& graph) const {
-  for (const auto& node : graph.nodes)
-    if (const Node* const found = unfit_in_bodies(*node))
-      return {CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED, found};
-  if (graph.conditional_handles)
-    for (const ConditionalHandle& each : *graph.conditional_handles) {
-      if (each.used && each.node.expired()) not_modelled("a conditional handle whose node was destroyed");
-      constexpr auto unused = static_cast<CUgraphInstantiateResult>(5); // named since CUDA 12.8
-      if (!each.used) return {unused, nullptr};
-    }
   return {CUDA_GRAPH_INSTANTIATE_SUCCESS, nullptr};
+}
+
+Api::Hindrance Api::hindrance_in_bodies(const Node& node) const {
+  for (const auto& body : bodies_of(node.work))
+    if (const Hindrance found = hindrance_in_body(*body, *conditional_of(node.work)); found.second != nullptr)
+      return found;
+  return {CUDA_GRAPH_INSTANTIATE_SUCCESS, nullptr};
+}
+
+/// The end of a node leaves its handle unused.
+bool has_unused_handle(const Graph& graph) {
+  const auto& handles = graph.conditional_handles;
+  return handles && std::any_of(handles->begin(), handles->end(),
+                                [](const ConditionalHandle& each) { return each.node.expired(); });
 }
 
 std::vector<unsigned> initial_values(const Graph& graph) {
@@ -234,7 +227,7 @@ void add_running(const Steps& steps, const std::vector<std::size_t>& before, con
     for (const std::size_t other : step.after)
       added.after.push_back(places[other]);
     if (step.after.empty()) added.after = before;
-    if (!step.bodies.empty())
+    if (!step.bodies.empty() && step.work.unmodelled == nullptr)
       for (const Steps* const body : running_bodies(step, exec)) {
         const std::size_t first = to.size();
         add_running(*body, added.after, exec, to);

@@ -20,7 +20,7 @@ std::shared_ptr<Context> Api::new_context(Context::Type type, int device) {
   auto context = make<Context>(Kind::context, nullptr);
   context->device = device;
   context->type = type;
-  context->core_dumps = process_.core_dumps; // Not measured: core_dumps.then
+  context->core_dumps = process_.core_dumps;
   context->id = ++computer_.context_ids;
   // The default stream of a green context synchronises with no other stream.
   const bool green = type == Context::Type::green;

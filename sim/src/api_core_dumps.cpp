@@ -13,25 +13,9 @@ namespace {
 
 constexpr std::size_t name_room = 1024; ///< of the names of files and pipes
 constexpr int generation_flags = 7;     // CU_COREDUMP_GENERATION_FLAGS, since CUDA 12.5
-constexpr unsigned lightweight_flags = 0x2f;
+constexpr unsigned without_host = 0x10, lightweight = 0x2f, known_flags = without_host | lightweight;
 
 enum class Scope { context, process };
-
-/// The setting, if it is yes or no.
-bool* yes_or_no(CoreDumpSettings& settings, CUcoredumpSettings attribute) {
-  switch (static_cast<int>(attribute)) {
-  case CU_COREDUMP_ENABLE_ON_EXCEPTION:
-    return &settings.on_exception;
-  case CU_COREDUMP_TRIGGER_HOST:
-    return &settings.with_host;
-  case CU_COREDUMP_LIGHTWEIGHT:
-    return &settings.lightweight;
-  case CU_COREDUMP_ENABLE_USER_TRIGGER:
-    return &settings.by_pipe;
-  default:
-    return nullptr;
-  }
-}
 
 /// How many bytes the value has. Only the process has a pipe.
 std::size_t bytes_of(CUcoredumpSettings attribute, Scope scope) {
@@ -43,44 +27,88 @@ std::size_t bytes_of(CUcoredumpSettings attribute, Scope scope) {
   return attribute == generation_flags ? sizeof(int) : 1;
 }
 
-std::string pipe_name(const CoreDumpSettings& settings) {
-  if (!settings.by_pipe) not_modelled("the pipe for core dumps, before one can be asked for");
+std::string default_pipe() {
   char host[256] = {};
   gethostname(host, sizeof host - 1);
   return "corepipe_" + std::string(host) + "_" + std::to_string(getpid());
 }
 
-void get(CoreDumpSettings& settings, CUcoredumpSettings attribute, void* value, std::size_t room) {
-  if (const bool* const flag = yes_or_no(settings, attribute)) {
-    std::memcpy(value, flag, 1);
-  } else if (attribute == generation_flags) {
+void tell(const std::string& name, void* value, std::size_t room) {
+  std::strncpy(static_cast<char*>(value), name.c_str(), room);
+}
+
+void tell(bool yes, void* value) { *static_cast<unsigned char*>(value) = yes ? 1 : 0; }
+
+void get(const CoreDumpSettings& settings, CUcoredumpSettings attribute, void* value, std::size_t room) {
+  switch (static_cast<int>(attribute)) {
+  case CU_COREDUMP_ENABLE_ON_EXCEPTION:
+    std::memcpy(value, &settings.on_exception, 1);
+    return;
+  case CU_COREDUMP_TRIGGER_HOST:
+    tell((settings.left_out & without_host) == 0, value);
+    return;
+  case CU_COREDUMP_LIGHTWEIGHT: {
+    const unsigned parts = settings.left_out & lightweight;
+    if (parts != 0 && parts != lightweight) not_modelled("whether a core dump without some parts is light");
+    tell(parts != 0, value);
+    return;
+  }
+  case CU_COREDUMP_ENABLE_USER_TRIGGER:
+    tell(settings.by_pipe, value);
+    return;
+  case generation_flags:
     std::memcpy(value, &settings.left_out, sizeof settings.left_out);
-  } else if (attribute == CU_COREDUMP_FILE) {
+    return;
+  case CU_COREDUMP_FILE:
     if (room < name_room) not_modelled("less room than 1024 bytes for a name: a device writes beyond it");
-    std::strncpy(static_cast<char*>(value), settings.file.c_str(), room);
-  } else {
-    const std::string name = pipe_name(settings);
-    refuse_if(room < name.size(), CUDA_ERROR_INVALID_VALUE);
-    std::strncpy(static_cast<char*>(value), name.c_str(), room);
+    tell(settings.file, value, room);
+    return;
+  default:
+    refuse_if(room < settings.pipe.size(), CUDA_ERROR_INVALID_VALUE);
+    tell(settings.pipe, value, room);
   }
 }
 
-/// The size of a file's name counts for a context only. Not measured: core_dumps.then
+/// The size of a file's name counts for a context only.
 void set(CoreDumpSettings& settings, CUcoredumpSettings attribute, const void* value, std::size_t size,
          Scope scope) {
-  if (bool* const flag = yes_or_no(settings, attribute)) {
-    *flag = *static_cast<const unsigned char*>(value) != 0;
-    if (attribute == CU_COREDUMP_LIGHTWEIGHT)
-      settings.left_out =
-          *flag ? settings.left_out | lightweight_flags : settings.left_out & ~lightweight_flags;
-  } else if (attribute == generation_flags) {
-    std::memcpy(&settings.left_out, value, sizeof settings.left_out);
-  } else if (attribute == CU_COREDUMP_FILE) {
-    const auto* const name = static_cast<const char*>(value);
-    settings.file.assign(name, strnlen(name, scope == Scope::context ? size : name_room - 1));
-  } else {
-    pipe_name(settings);
-    refuse(CUDA_ERROR_NOT_SUPPORTED); // once there is a pipe
+  const auto byte = [value] { return *static_cast<const unsigned char*>(value); };
+  const auto leave_out = [&settings](unsigned parts, bool out) {
+    settings.left_out = out ? settings.left_out | parts : settings.left_out & ~parts;
+  };
+  const auto name = [value](std::size_t most) {
+    const auto* const text = static_cast<const char*>(value);
+    return std::string(text, strnlen(text, most));
+  };
+  switch (static_cast<int>(attribute)) {
+  case CU_COREDUMP_ENABLE_ON_EXCEPTION:
+    settings.on_exception = byte();
+    return;
+  case CU_COREDUMP_TRIGGER_HOST:
+    leave_out(without_host, byte() == 0);
+    return;
+  case CU_COREDUMP_LIGHTWEIGHT:
+    leave_out(lightweight, byte() != 0);
+    return;
+  case CU_COREDUMP_ENABLE_USER_TRIGGER: // another value than 1 is not measured: core_dumps.more
+    settings.by_pipe = byte() != 0;
+    if (!settings.by_pipe) return;
+    settings.on_exception = 1;
+    if (settings.pipe.empty()) settings.pipe = default_pipe();
+    return;
+  case generation_flags: {
+    unsigned flags = 0;
+    std::memcpy(&flags, value, sizeof flags);
+    if ((flags & ~known_flags) != 0) not_modelled("core dumps with flags " + std::to_string(flags));
+    settings.left_out = flags;
+    return;
+  }
+  case CU_COREDUMP_FILE:
+    settings.file = name(scope == Scope::context ? size : name_room - 1);
+    return;
+  default:
+    refuse_if(settings.by_pipe, CUDA_ERROR_NOT_SUPPORTED);
+    settings.pipe = name(name_room - 1); // which name it then has is not measured: core_dumps.more
   }
 }
 

@@ -50,6 +50,7 @@ bool is_for_device(const Node& node) {
   case CU_GRAPH_NODE_TYPE_HOST:
   case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
   case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
+  case conditional_type:
     return false;
   case CU_GRAPH_NODE_TYPE_GRAPH:
     for (const auto& inside : node.work.child->nodes)
@@ -91,6 +92,8 @@ std::vector<Exec::Step> Api::steps_of(const Graph& graph, const std::vector<cons
       const std::size_t first = steps.size();
       step.inside = inside.size();
       for (Exec::Step& one : inside) {
+        if (one.work.type == conditional_type) // whose handle is one of the child
+          one.work.unmodelled = "the launch of a conditional node in a child graph";
         for (std::size_t& before : one.after)
           before += first;
         if (one.after.empty()) one.after = step.after;
@@ -106,20 +109,22 @@ std::vector<Exec::Step> Api::steps_of(const Graph& graph, const std::vector<cons
   return steps;
 }
 
-/// Why the graph cannot be instantiated with these flags, and the node that is to blame.
-std::pair<CUgraphInstantiateResult, const Node*>
-Api::hindrance_to_instantiation(const Graph& graph, const std::vector<const Node*>& order,
-                                unsigned long long flags) {
+/// Why the graph cannot be instantiated with these flags, and the node that is to blame. That unused handles
+/// come before what is wrong in a body was not measured: conditional.unasked
+Api::Hindrance Api::hindrance_to_instantiation(const Graph& graph, const std::vector<const Node*>& order,
+                                               unsigned long long flags) {
   constexpr unsigned long long known = kept_flags | CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
   constexpr unsigned long long not_together = for_device | CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
   const bool has_no_work = (flags & for_device) != 0 && graph.nodes.empty();
   if ((flags & ~known) != 0 || (flags & not_together) == not_together || has_no_work)
     return {CUDA_GRAPH_INSTANTIATE_ERROR, nullptr};
-  const auto of_conditionals = hindrance_of_conditionals(graph);
-  if (of_conditionals.first != CUDA_GRAPH_INSTANTIATE_SUCCESS) return of_conditionals;
-  if ((flags & for_device) != 0)
-    for (const auto& node : graph.nodes)
-      if (!is_for_device(*node)) return {CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED, node.get()};
+  constexpr auto unused = static_cast<CUgraphInstantiateResult>(5); // named since CUDA 12.8
+  if (has_unused_handle(graph)) return {unused, nullptr};
+  for (const auto& node : graph.nodes) {
+    if ((flags & for_device) != 0 && !is_for_device(*node))
+      return {CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED, node.get()};
+    if (const Hindrance found = hindrance_in_bodies(*node); found.second != nullptr) return found;
+  }
   if (order.size() == graph.nodes.size()) return {CUDA_GRAPH_INSTANTIATE_SUCCESS, nullptr};
   const auto in_cycle = std::find_if(graph.nodes.begin(), graph.nodes.end(), [&](const auto& node) {
     return std::find(order.begin(), order.end(), node.get()) == order.end();
@@ -183,8 +188,11 @@ CUgraphExecUpdateResult hindrance(const Work& before, const Work& after) {
   if (before.type != after.type) return CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED;
   if (before.event && before.event->home.context->family() != after.event->home.context->family())
     return CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
-  if (before.parameters && after.parameters && !before.parameters->fit(*after.parameters))
-    return CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
+  if (before.parameters && after.parameters) {
+    if (!before.parameters->fit(*after.parameters)) return CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
+    if (!before.parameters->has_arrays_of(*after.parameters))
+      not_modelled("an update of an exec with a copy of another array");
+  }
   return CU_GRAPH_EXEC_UPDATE_SUCCESS;
 }
 
@@ -229,16 +237,29 @@ bool has_same_memory(const std::vector<Exec::Step>& before, const std::vector<Ex
 
 CUgraphExecUpdateResult first_hindrance(const Level& before, const Level& after);
 
-/// Not measured: conditional.update
-void must_have_same_bodies(const Exec::Step& before, const Exec::Step& after) {
-  if (before.work.type != conditional_type || after.work.type != conditional_type) return;
-  const Conditional &one = *conditional_of(before.work), &other = *conditional_of(after.work);
-  bool same = one.choice == other.choice && one.handle == other.handle && one.context == other.context &&
-              before.bodies.size() == after.bodies.size();
-  for (std::size_t i = 0; same && i < before.bodies.size(); ++i)
-    same = first_hindrance({before.bodies[i], 0, before.bodies[i].size()},
-                           {after.bodies[i], 0, after.bodies[i].size()}) == CU_GRAPH_EXEC_UPDATE_SUCCESS;
-  if (!same) not_modelled("an update that changes a conditional node or the nodes of its bodies");
+/// Of two conditional nodes. Other handles were not measured: conditional.unasked
+CUgraphExecUpdateResult hindrance_of_conditional(const Exec::Step& before, const Exec::Step& after) {
+  const Conditional *const one = conditional_of(before.work), *const other = conditional_of(after.work);
+  if (one == nullptr) return CU_GRAPH_EXEC_UPDATE_SUCCESS;
+  if (one->choice != other->choice || before.bodies.size() != after.bodies.size())
+    return CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED;
+  for (std::size_t i = 0; i < before.bodies.size(); ++i)
+    if (const auto found = first_hindrance({before.bodies[i], 0, before.bodies[i].size()},
+                                           {after.bodies[i], 0, after.bodies[i].size()});
+        found != CU_GRAPH_EXEC_UPDATE_SUCCESS)
+      return found;
+  if (one->handle != other->handle || one->context != other->context)
+    not_modelled("an update with another handle of a conditional node, or one of another context");
+  return CU_GRAPH_EXEC_UPDATE_SUCCESS;
+}
+
+/// Takes the work of other steps of the same shape. The steps keep the names of the first graph's nodes.
+void take_work(std::vector<Exec::Step>& steps, std::vector<Exec::Step>& from) {
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    steps[i].work = std::move(from[i].work);
+    for (std::size_t body = 0; body < steps[i].bodies.size(); ++body)
+      take_work(steps[i].bodies[body], from[i].bodies[body]);
+  }
 }
 
 /// What a device finds different about a graph that an exec is to be updated from. It compares all
@@ -251,7 +272,8 @@ CUgraphExecUpdateResult first_hindrance(const Level& before, const Level& after)
   for (std::size_t i = 0; i < before.size(); ++i) {
     auto found = hindrance(before.node(i).work, after.node(i).work);
     if (found == CU_GRAPH_EXEC_UPDATE_SUCCESS) found = first_hindrance(before.inside(i), after.inside(i));
-    must_have_same_bodies(before.node(i), after.node(i));
+    if (found == CU_GRAPH_EXEC_UPDATE_SUCCESS)
+      found = hindrance_of_conditional(before.node(i), after.node(i));
     if (found != CU_GRAPH_EXEC_UPDATE_SUCCESS) return found;
   }
   return CU_GRAPH_EXEC_UPDATE_SUCCESS;
@@ -265,10 +287,10 @@ CUresult Api::cuGraphExecUpdate_v2(CUgraphExec exec_handle, CUgraph graph_handle
   if (info == nullptr) info = &nowhere;
   auto updated = exec(exec_handle);
   auto from = graph(graph_handle);
+  refuse_if(from->body, CUDA_ERROR_INVALID_VALUE);
   auto steps = steps_of(*from);
   if ((updated->body->has_memory || has_memory_nodes(*from)) && !has_same_memory(updated->body->steps, steps))
     not_modelled("an update of an exec that allocates or frees from another graph");
-  if (from->body) not_modelled("an update from the body of a conditional node");
   const auto& before = updated->body->steps;
   const auto hindrance = first_hindrance({before, 0, before.size()}, {steps, 0, steps.size()});
   *info = {};
@@ -277,11 +299,11 @@ CUresult Api::cuGraphExecUpdate_v2(CUgraphExec exec_handle, CUgraph graph_handle
     process_.kept.push_back(updated->body->user_objects); // a device never destroys them after that
     refuse(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
   }
-  for (std::size_t i = 0; i < steps.size(); ++i) { // the steps keep the names of the first graph's nodes
-    updated->body->steps[i].work = std::move(steps[i].work);
-    updated->body->steps[i].bodies = std::move(steps[i].bodies);
-  }
-  updated->body->initial_values = initial_values(*from);
+  auto values = initial_values(*from);
+  if (values.size() != updated->body->initial_values.size())
+    not_modelled("an update from a graph with another number of conditional handles");
+  take_work(updated->body->steps, steps);
+  updated->body->initial_values = std::move(values);
   auto references = std::make_shared<UserObjectReferences>();
   references->share_from(from->user_objects);
   updated->body->user_objects = std::move(references);
@@ -289,17 +311,29 @@ CUresult Api::cuGraphExecUpdate_v2(CUgraphExec exec_handle, CUgraph graph_handle
   return CUDA_SUCCESS;
 }
 
+namespace {
+
+/// Also in bodies of conditional nodes. Null if the exec was made without the node.
+Exec::Step* step_of_node(std::vector<Exec::Step>& steps, unsigned long long node) {
+  for (Exec::Step& step : steps) {
+    if (step.node == node) return &step;
+    for (auto& body : step.bodies)
+      if (Exec::Step* const found = step_of_node(body, node)) return found;
+  }
+  return nullptr;
+}
+
+} // namespace
+
 Exec::Step& Api::step(CUgraphExec exec_handle, CUgraphNode node_handle, const char* reason_if_gone) {
   auto changed = exec(exec_handle);
   // A node handle belongs to the graph. Once the graph is destroyed, the driver finds no such node, or a
   // later node with the same handle, which it refuses as a node of another graph.
   refuse_if(computer_.handles.peek<Object>(reinterpret_cast<std::uintptr_t>(node_handle)) == nullptr,
             CUDA_ERROR_INVALID_VALUE, node_handle != nullptr ? reason_if_gone : nullptr);
-  const auto named = node(node_handle);
-  for (Exec::Step& step : changed->body->steps)
-    if (step.node == named->number) return step;
-  if (named->graph->body) not_modelled("a change of a node in the body of a conditional node of an exec");
-  refuse(CUDA_ERROR_INVALID_VALUE);
+  Exec::Step* const found = step_of_node(changed->body->steps, node(node_handle)->number);
+  refuse_if(found == nullptr, CUDA_ERROR_INVALID_VALUE);
+  return *found;
 }
 
 Work& Api::step_of(CUgraphExec exec, CUgraphNode node, CUgraphNodeType type, const char* reason_if_gone) {
@@ -358,6 +392,7 @@ CUresult Api::cuGraphLaunch(CUgraphExec exec_handle, CUstream stream_handle) {
   const auto& steps = chosen.empty() ? launched->body->steps : chosen;
   for (const Exec::Step& step : steps) {
     if (step.enabled && step.work.unmodelled != nullptr) not_modelled(step.work.unmodelled);
+    if (step.enabled) fault_of_ended_memory(step.work);
     if (!step.work.event) continue;
     if (step.work.event->destroyed)
       undefined("the launched graph refers to a destroyed event: " +
@@ -460,6 +495,10 @@ void Api::launch(const std::shared_ptr<Exec::Body>& body, const std::vector<Exec
     const Recording* const in_capture = captured.next();
     auto operation = new_operation(step.enabled ? step.work : Work{});
     if (step.enabled && step.work.type == CU_GRAPH_NODE_TYPE_KERNEL) computer_.set_up_kernel(operation->work);
+    if (const CUresult fault = fault_of_ended_memory(operation->work)) {
+      operation->work.fault = fault;
+      operation->work.effect = nullptr;
+    }
     if (step.after.empty()) operation->after.push_back(begin);
     for (std::size_t before : step.after) {
       operation->after.push_back(operations[before]);
@@ -557,7 +596,6 @@ CUresult Api::cuGraphRetainUserObject(CUgraph graph_handle, CUuserObject handle,
             CUDA_ERROR_INVALID_VALUE);
   auto holder = graph(graph_handle);
   auto object = find<UserObject>(handle, Kind::user_object);
-  if (holder->body) not_modelled("a user object of the body of a conditional node");
   if ((flags & CU_GRAPH_USER_OBJECT_MOVE) == 0) object->references += count;
   holder->user_objects.add(object, count);
   return CUDA_SUCCESS;

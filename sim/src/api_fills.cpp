@@ -26,6 +26,8 @@ Work Api::fill_work(const CUDA_MEMSET_NODE_PARAMS& fill, bool captured) {
   work.text = "fill " + std::to_string(row * fill.height) + " bytes";
   work.duration = timing::fill(row * fill.height);
   work.gone = unmapped_later(address, bytes);
+  remember_memory(work, address, bytes);
+  if (!work.gone) work.gone = released_later(address);
   const bool allocated = pinned(target, bytes);
   work.effect = [=] {
     if (!allocated) undefined("a graph fills memory that was not allocated");
@@ -45,6 +47,12 @@ Work Api::fill_work(const CUDA_MEMSET_NODE_PARAMS& fill, bool captured) {
 CUresult Api::fill(const CUDA_MEMSET_NODE_PARAMS& what, const CopyStream& where) {
   Work work = fill_work(what, where.stream->capture != nullptr);
   if (!work.effect) return CUDA_SUCCESS;
+  if (where.stream->capture && what.height == 1) {
+    auto kept = std::make_shared<NodeParameters>();
+    kept->fill = what;
+    kept->captured = true;
+    work.parameters = std::move(kept);
+  }
   if (where.named) {
     submit(where.stream, std::move(work));
     return CUDA_SUCCESS;

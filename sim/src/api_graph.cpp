@@ -27,9 +27,9 @@ CUresult Api::cuGraphDestroy(CUgraph handle) {
   return CUDA_SUCCESS;
 }
 
-/// With clones of its child graphs. Not measured: conditional.clone
+/// With clones of its child graphs. Conditional handles need no node to forbid it.
 std::shared_ptr<Graph> Api::clone(const Graph& from) {
-  refuse_if(has_memory_nodes(from) || has_conditional_nodes(from) || from.body, CUDA_ERROR_NOT_SUPPORTED);
+  refuse_if(has_memory_nodes(from) || from.conditional_handles, CUDA_ERROR_NOT_SUPPORTED);
   auto clone = make<Graph>(Kind::graph, nullptr);
   std::map<const Node*, Node*> copies;
   for (auto& one : from.nodes) {

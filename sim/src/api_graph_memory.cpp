@@ -35,7 +35,7 @@ std::shared_ptr<GraphMemory> Api::graph_memory_at(std::uintptr_t address) const 
 
 // Nodes
 
-/// A device reserves the address, and allocates when it launches. Not measured: graph_memory.more_arguments
+/// A device reserves the address, and allocates when it launches.
 Work Api::allocation_node_work(const CUDA_MEM_ALLOC_NODE_PARAMS& wanted, const Graph& graph,
                                const Birthplace& home) {
   refuse_if(wanted.bytesize == 0, CUDA_ERROR_INVALID_VALUE);
@@ -47,7 +47,7 @@ Work Api::allocation_node_work(const CUDA_MEM_ALLOC_NODE_PARAMS& wanted, const G
   named.address = rounded(reinterpret_cast<std::uintptr_t>(memory->block.get()), granule);
   named.bytes = wanted.bytesize;
   named.home = home;
-  named.pool = pool_of_graphs(home.context->device);
+  named.pool = pool_of_graphs(wanted.poolProps.location.id);
   memory->parameters = wanted;
   memory->parameters.dptr = named.address;
   std::erase_if(process_.graph_memory, [](const auto& each) { return each.second.expired(); });
@@ -87,19 +87,25 @@ void Api::check_place_of_node(const CUmemPoolProps& wanted) {
   refuse_if(place::is_of_host(wanted.location), CUDA_ERROR_NOT_SUPPORTED);
   refuse_if(type != CU_MEM_LOCATION_TYPE_DEVICE || id < 0 || id >= computer_.devices(),
             CUDA_ERROR_INVALID_VALUE);
-  refuse_if((wanted.handleTypes & ~place::shareable) != 0, CUDA_ERROR_INVALID_VALUE);
+  refuse_if((wanted.handleTypes & ~place::shareable) != 0 || has_reserved_bytes(wanted),
+            CUDA_ERROR_INVALID_VALUE);
   refuse_if(wanted.handleTypes != CU_MEM_HANDLE_TYPE_NONE, CUDA_ERROR_NOT_SUPPORTED);
 }
 
 CUresult Api::cuGraphAddMemAllocNode(CUgraphNode* out, CUgraph into, const CUgraphNode* after, size_t count,
                                      CUDA_MEM_ALLOC_NODE_PARAMS* parameters) {
   refuse_if(parameters == nullptr, CUDA_ERROR_INVALID_VALUE);
-  const auto home = current_context();
+  Birthplace home; // none if no context is current, which this call does not need
+  if (!thread().contexts.empty()) {
+    home.context = current_context();
+    home.generation = home.context->generation;
+  }
   const CUmemPoolProps& wanted = parameters->poolProps;
   if (parameters->accessDescs == nullptr && parameters->accessDescCount != 0)
-    undefined("an allocation node with a list of accesses that is null: a driver ends the process");
+    crash("an allocation node with a list of accesses that is null");
   check_place_of_node(wanted);
-  if (wanted.location.id != home->device) not_modelled("an allocation node of another device");
+  if (home.context != nullptr && wanted.location.id != home.context->device)
+    not_modelled("an allocation node of another device");
   for (std::size_t i = 0; i < parameters->accessDescCount; ++i) {
     const CUmemLocation& where = parameters->accessDescs[i].location;
     const auto flags = parameters->accessDescs[i].flags;
@@ -107,7 +113,7 @@ CUresult Api::cuGraphAddMemAllocNode(CUgraphNode* out, CUgraph into, const CUgra
       not_modelled("an allocation node with access of other devices");
     refuse_if(flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE, CUDA_ERROR_NOT_SUPPORTED);
   }
-  Work work = allocation_node_work(*parameters, *graph(into), {home, home->generation});
+  Work work = allocation_node_work(*parameters, *graph(into), home);
   const CUdeviceptr address = graph_memory_of(work)->named.address;
   add_node(out, into, after, count, std::move(work));
   parameters->dptr = address;
@@ -142,11 +148,13 @@ CUresult Api::cuGraphMemFreeNodeGetParams(CUgraphNode handle, CUdeviceptr* addre
 CUdeviceptr Api::capture_allocation(Stream& where, std::size_t bytes, const MemoryPool& from) {
   if (from.exportable) not_modelled("an allocation in a capture from a pool of several processes");
   CUDA_MEM_ALLOC_NODE_PARAMS wanted{};
-  wanted.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  const bool of_device = from.device >= 0;
+  wanted.poolProps.allocType = of_device ? CU_MEM_ALLOCATION_TYPE_PINNED : from.kind.type;
   wanted.poolProps.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  wanted.poolProps.location.id = from.device;
+  wanted.poolProps.location.id = of_device ? from.device : from.kind.number;
   wanted.bytesize = bytes;
-  if (from.device != where.home.context->device) not_modelled("an allocation in a capture on another device");
+  if (wanted.poolProps.location.id != where.home.context->device)
+    not_modelled("an allocation in a capture on another device");
   Work work = allocation_node_work(wanted, *where.capture->graph, where.home);
   const CUdeviceptr address = graph_memory_of(work)->named.address;
   add_captured_node(where, std::move(work));

@@ -84,6 +84,8 @@ CUresult Api::cuGraphMemcpyNodeGetParams(CUgraphNode handle, CUDA_MEMCPY3D* para
   const Work& work = node(handle, CU_GRAPH_NODE_TYPE_MEMCPY)->work;
   if (!work.parameters) not_modelled("the parameters of a captured copy");
   *parameters = work.parameters->copy;
+  if (work.parameters->by_address)
+    parameters->srcMemoryType = parameters->dstMemoryType = CU_MEMORYTYPE_UNIFIED;
   return CUDA_SUCCESS;
 }
 
@@ -94,14 +96,14 @@ CUresult Api::cuGraphMemcpyNodeSetParams(CUgraphNode handle, const CUDA_MEMCPY3D
   return CUDA_SUCCESS;
 }
 
+/// Of the copies of arrays, those from the host to an array were measured. The others count as measured too:
+/// not measured: arrays.more
 CUresult Api::cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node,
                                              const CUDA_MEMCPY3D* parameters, CUcontext in) {
   Work& work = step_of(exec, node, CU_GRAPH_NODE_TYPE_MEMCPY);
   Work changed = copy_node_work(parameters, in);
-  if (!work.parameters) not_modelled("new parameters of a captured copy");
+  if (!work.parameters || work.parameters->captured) not_modelled("new parameters of a captured copy");
   refuse_if(!work.parameters->fit(*changed.parameters), CUDA_ERROR_INVALID_VALUE);
-  if (parameters->srcMemoryType == CU_MEMORYTYPE_ARRAY || parameters->dstMemoryType == CU_MEMORYTYPE_ARRAY)
-    not_modelled("new parameters of a copy of an array in an exec");
   refuse_if(parameters->Height != 1 || parameters->Depth != 1, CUDA_ERROR_INVALID_VALUE);
   work = std::move(changed);
   return CUDA_SUCCESS;
@@ -153,7 +155,7 @@ CUresult Api::cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node,
                                              const CUDA_MEMSET_NODE_PARAMS* parameters, CUcontext in) {
   Work& work = step_of(exec, node, CU_GRAPH_NODE_TYPE_MEMSET);
   Work changed = fill_node_work(parameters, in);
-  if (!work.parameters) not_modelled("new parameters of a captured fill");
+  if (!work.parameters || work.parameters->captured) not_modelled("new parameters of a captured fill");
   refuse_if(!work.parameters->fit(*changed.parameters), CUDA_ERROR_INVALID_VALUE);
   if (parameters->height != 1) not_modelled("new parameters of a fill of several rows in an exec");
   work = std::move(changed);
@@ -407,6 +409,7 @@ CUresult Api::cuGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode node, CUgra
   if (parameters->type == CU_GRAPH_NODE_TYPE_GRAPH)
     return cuGraphExecChildGraphNodeSetParams(exec, node, parameters->graph.graph);
   Work& work = step_of(exec, node, parameters->type);
+  refuse_if(parameters->type == conditional_type, CUDA_ERROR_NOT_SUPPORTED);
   work = node_work(parameters);
   return CUDA_SUCCESS;
 }

@@ -7,6 +7,7 @@
 #include "elf_image.hpp"
 
 #include <algorithm>
+#include <csignal>
 #include <cstdint>
 #include <iterator>
 #include <string_view>
@@ -38,7 +39,7 @@ bool is_target(std::uintptr_t value) {
 
 void check_option(int option, std::uintptr_t value) {
   if (option == CU_JIT_THREADS_PER_BLOCK && value == 0)
-    crash("the linker divides by zero threads in a block");
+    crash_by(SIGFPE, "the linker divides by zero threads in a block");
   refuse_if(option < 0 || option > last_option || option == CU_JIT_FALLBACK_STRATEGY ||
                 (option == CU_JIT_MAX_REGISTERS && value == 0) ||
                 (option == CU_JIT_TARGET && !is_target(value)) ||

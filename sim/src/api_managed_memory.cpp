@@ -120,8 +120,11 @@ CUresult Api::advise(CUdeviceptr pointer, std::size_t bytes, CUmem_advise advice
   check_managed(pointer, bytes, has_place(advice) ? &where : nullptr, nodes);
   Allocation& memory = managed_memory(pointer);
   if (memory.pool) {
-    refuse_if(advice == CU_MEM_ADVISE_SET_READ_MOSTLY, CUDA_ERROR_NOT_SUPPORTED);
-    not_modelled("this advice about memory of a pool");
+    const bool sets = advice == CU_MEM_ADVISE_SET_READ_MOSTLY ||
+                      advice == CU_MEM_ADVISE_SET_PREFERRED_LOCATION ||
+                      advice == CU_MEM_ADVISE_SET_ACCESSED_BY;
+    refuse_if(sets, CUDA_ERROR_NOT_SUPPORTED);
+    not_modelled("advice about memory of a pool that takes other advice back");
   }
   memory.ranges.change(pointer - memory.address, bytes,
                        [&](RangeState& state) { follow(state, advice, where); });
@@ -137,7 +140,7 @@ CUresult Api::prefetch(CUdeviceptr pointer, std::size_t bytes, const CUmemLocati
   refuse_in_capture(*where);
   implicit_check(*where);
   check_managed(pointer, bytes, &place, Nodes::taken);
-  remember_prefetch(pointer, bytes, place);
+  remember_prefetch(pointer, bytes, {place.type, place.type == place::host ? -1 : place.id});
   Work work;
   work.text = "prefetch " + std::to_string(bytes) + " bytes";
   submit(where, std::move(work));
@@ -145,9 +148,8 @@ CUresult Api::prefetch(CUdeviceptr pointer, std::size_t bytes, const CUmemLocati
 }
 
 /// The request counts, whether or not the stream has got there.
-void Api::remember_prefetch(CUdeviceptr pointer, std::size_t bytes, const CUmemLocation& to) {
+void Api::remember_prefetch(CUdeviceptr pointer, std::size_t bytes, const ShownPlace& shown) {
   Allocation& memory = managed_memory(pointer);
-  const ShownPlace shown = {to.type, to.type == place::host ? -1 : to.id};
   memory.ranges.change(pointer - memory.address, bytes, [&](RangeState& state) { state.prefetched = shown; });
 }
 
@@ -199,10 +201,6 @@ void Api::put_range_attribute(void* data, std::size_t size, CUmem_range_attribut
   auto* const number = static_cast<int*>(data);
   const ShownPlace preferred = common(states, &RangeState::preferred);
   const ShownPlace prefetched = common(states, &RangeState::prefetched);
-  const bool one_number = attribute == CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION;
-  if ((one_number && prefetched.type == place::host_numa) ||
-      ((one_number || attribute > preferred_id) && prefetched.type == place::host_numa_current))
-    not_modelled("where memory is after prefetching to a NUMA node");
   switch (static_cast<int>(attribute)) {
   case CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY:
     *number = common(states, &RangeState::read_mostly) ? 1 : 0;
@@ -220,6 +218,11 @@ void Api::put_range_attribute(void* data, std::size_t size, CUmem_range_attribut
   case 7: // CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_TYPE
     *number = prefetched.type;
     return;
+  case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION: { // which knows devices and the host
+    const bool in_host = prefetched.type != place::none && prefetched.type != CU_MEM_LOCATION_TYPE_DEVICE;
+    *number = in_host ? CU_DEVICE_CPU : prefetched.id;
+    return;
+  }
   default:
     *number = prefetched.id;
   }
@@ -249,7 +252,8 @@ CUresult Api::cuMemRangeGetAttributes(void** data, size_t* sizes, CUmem_range_at
 }
 
 #if CUDA_VERSION >= 13000
-/// Ranges that one call discards, prefetches, or both. Each place counts from its index to the next index.
+/// Ranges that one call discards, prefetches, or both. Each place counts from its index on, until the index
+/// of a later place. Which place counts after indices that fall was not measured: managed.unasked
 struct Api::ManagedBatch {
   const char* verb;
   bool discards;
@@ -263,11 +267,14 @@ struct Api::ManagedBatch {
   std::size_t place_count = 0;
 
   const CUmemLocation& place_for(std::size_t range) const {
-    return places[std::upper_bound(first, first + place_count, range) - first - 1];
+    std::size_t place = place_count - 1;
+    while (first[place] > range)
+      --place; // the first one counts from 0 on
+    return places[place];
   }
 };
 
-/// Not measured: managed.more_batches
+/// Unlike a single prefetch, a batch keeps the number of the host's place as it was given.
 CUresult Api::submit(const ManagedBatch& batch, CUstream handle) {
   refuse_if(handle == nullptr || handle == CU_STREAM_LEGACY, CUDA_ERROR_INVALID_VALUE);
   auto where = stream(handle);
@@ -279,9 +286,11 @@ CUresult Api::submit(const ManagedBatch& batch, CUstream handle) {
                   batch.place_count > batch.count || batch.first[0] != 0,
               CUDA_ERROR_INVALID_VALUE);
     for (std::size_t i = 0; i < batch.place_count; ++i) {
-      refuse_if(batch.first[i] >= batch.count || (i > 0 && batch.first[i] < batch.first[i - 1]),
-                CUDA_ERROR_INVALID_VALUE);
-      check_place(batch.places[i], Nodes::taken);
+      const CUmemLocation& to = batch.places[i];
+      const bool no_device =
+          to.type == CU_MEM_LOCATION_TYPE_DEVICE && (to.id < 0 || to.id >= computer_.devices());
+      refuse_if(batch.first[i] >= batch.count || no_device, CUDA_ERROR_INVALID_VALUE);
+      check_place(to, Nodes::taken);
     }
   }
   std::vector<std::pair<void*, std::size_t>> ranges;
@@ -293,7 +302,7 @@ CUresult Api::submit(const ManagedBatch& batch, CUstream handle) {
   }
   if (batch.prefetches)
     for (std::size_t i = 0; i < batch.count; ++i)
-      remember_prefetch(batch.pointers[i], batch.sizes[i], batch.place_for(i));
+      remember_prefetch(batch.pointers[i], batch.sizes[i], {batch.place_for(i).type, batch.place_for(i).id});
   Work work;
   work.text = batch.verb + (" " + std::to_string(bytes)) + " bytes";
   if (batch.discards)

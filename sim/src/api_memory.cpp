@@ -66,11 +66,11 @@ bool Api::has_bytes(std::uintptr_t address, std::size_t bytes, unsigned access) 
   return offset <= memory->named.bytes && bytes <= memory->named.bytes - offset;
 }
 
+/// Access of one of several devices is enough. Not measured: pools.unasked
 std::byte* Api::reachable(std::uintptr_t address, std::size_t bytes, unsigned access) {
   const Allocation* const of = allocation_of(address);
-  if (of != nullptr && of->of_host_pool() && of->pool->devices_with_access == 0)
-    not_modelled("the use of memory of a pool of the host that no device may access");
-  refuse_if(!has_bytes(address, bytes, access), CUDA_ERROR_INVALID_VALUE);
+  const bool nobody_may = of != nullptr && of->of_host_pool() && of->pool->devices_with_access == 0;
+  refuse_if(nobody_may || !has_bytes(address, bytes, access), CUDA_ERROR_INVALID_VALUE);
   return reinterpret_cast<std::byte*>(address);
 }
 
@@ -78,6 +78,12 @@ std::function<bool()> Api::unmapped_later(std::uintptr_t address, std::size_t by
   const Allocation* const of = allocation_of(address);
   if (of == nullptr || !of->mapping) return nullptr;
   return [&process = process_, address, bytes] { return !is_allocated(process, address, bytes); };
+}
+
+std::function<bool()> Api::released_later(std::uintptr_t address) const {
+  const Allocation* const of = allocation_of(address);
+  if (of == nullptr || !of->pool || of->of_graph) return nullptr;
+  return [&process = process_, number = of->number] { return process.released.contains(number); };
 }
 
 bool Api::pinned(const void* pointer, std::size_t bytes) const {

@@ -11,6 +11,9 @@
 #include <array>
 #include <cstddef>
 #include <cstring>
+#include <optional>
+#include <set>
+#include <utility>
 
 namespace cuevent::sim {
 
@@ -21,19 +24,91 @@ void trim(Process& process, MemoryPool& pool, std::uint64_t bytes) {
   if (pool.reserved > needed) return;
   // Work that is pending may still use the memory, which is an error that no device reports.
   for (auto& [size, block] : pool.idle)
-    process.dropped.push_back(std::move(block));
+    process.dropped.push_back(std::move(block.memory));
   pool.idle.clear();
 }
 
 void trim_pools(Process& process) {
-  for (auto& pool : process.memory_pools)
+  for (auto& pool : process.memory_pools) {
+    pool->used -= std::exchange(pool->given_back, 0);
     trim(process, *pool, pool->threshold);
+  }
 }
 
-void give_back(Process&, Allocation& allocation) {
+namespace {
+
+/// Work that is pending may use the memory also after the end of its pool, which has no other owner then.
+void keep_destroyed(Process& process, const std::shared_ptr<MemoryPool>& pool) {
+  if (std::ranges::find(process.memory_pools, pool) == process.memory_pools.end())
+    process.dropped.push_back(pool);
+}
+
+/// What has to be done before work that comes after these operations. Operations that are done are left out.
+std::set<const Operation*> unfinished_before(const std::vector<std::shared_ptr<Operation>>& tails) {
+  std::set<const Operation*> found;
+  std::vector<const Operation*> to_visit;
+  const auto visit = [&](const std::shared_ptr<Operation>& operation) {
+    if (operation && !operation->done() && found.insert(operation.get()).second)
+      to_visit.push_back(operation.get());
+  };
+  std::ranges::for_each(tails, visit);
+  while (!to_visit.empty()) {
+    const Operation& next = *to_visit.back();
+    to_visit.pop_back();
+    std::ranges::for_each(next.after, visit);
+  }
+  return found;
+}
+
+} // namespace
+
+/// Work that uses the memory is not waited for. It ends with a fault if the pool has nothing else, because
+/// the pool then gives the memory back to the device.
+void give_back(Process& process, Allocation& allocation) {
   MemoryPool& pool = *allocation.pool;
-  pool.used -= allocation.bytes;
-  pool.idle.emplace(rounded(allocation.bytes, granule), std::move(allocation.memory));
+  if (pool.threshold == 0 && pool.used - pool.given_back == allocation.bytes)
+    process.released.insert(allocation.number);
+  pool.given_back += allocation.bytes;
+  pool.idle.emplace(rounded(allocation.bytes, granule), IdleBlock{std::move(allocation.memory)});
+  keep_destroyed(process, allocation.pool);
+}
+
+bool MemoryPool::has_room_for(std::size_t bytes, std::size_t idle_elsewhere) const {
+  return most_bytes == 0 || most_bytes > all_memory ||
+         used + idle_elsewhere + bytes <= rounded(most_bytes, chunk);
+}
+
+/// Takes a block that the stream can use, or makes one. If the pool has no room, the stream waits for the
+/// free of a block, which `after` then gets.
+std::unique_ptr<std::byte[]> Api::block_of(MemoryPool& pool, std::size_t size, const Stream& where,
+                                           std::vector<std::shared_ptr<Operation>>& after) const {
+  std::optional<std::set<const Operation*>> before;
+  const auto can_use = [&](const IdleBlock& block) {
+    if (!block.freed || block.stream == where.number) return true;
+    if (block.freed->done()) return pool.opportunistic != 0;
+    if (pool.follow_events == 0) return false;
+    if (!before) before = unfinished_before(predecessors(where));
+    return before->contains(block.freed.get());
+  };
+  const auto take = [&](auto block) {
+    auto memory = std::move(block->second.memory);
+    pool.idle.erase(block);
+    return memory;
+  };
+  const auto [first, last] = pool.idle.equal_range(size);
+  const auto usable = std::find_if(first, last, [&](const auto& each) { return can_use(each.second); });
+  if (usable != last) return take(usable);
+  std::size_t elsewhere = 0;
+  for (const auto& [bytes, block] : pool.idle)
+    if (!can_use(block)) elsewhere += bytes;
+  if (pool.has_room_for(size, elsewhere)) {
+    pool.reserved = std::max(pool.reserved, std::uint64_t{rounded(pool.used + elsewhere + size, chunk)});
+    return std::make_unique<std::byte[]>(size + granule);
+  }
+  refuse_if(!pool.has_room_for(size) || pool.internal_dependencies == 0, CUDA_ERROR_OUT_OF_MEMORY);
+  if (first == last) not_modelled("an allocation from memory that other streams have freed as other blocks");
+  after.push_back(first->second.freed);
+  return take(first);
 }
 
 std::shared_ptr<MemoryPool> Api::pool(CUmemoryPool handle) {
@@ -121,6 +196,14 @@ PoolLimits limits_of(const CUmemPoolProps& properties) {
   return limits;
 }
 
+} // namespace
+
+bool has_reserved_bytes(const CUmemPoolProps& properties) {
+  return std::ranges::any_of(limits_of(properties).reserved, [](auto byte) { return byte != 0; });
+}
+
+namespace {
+
 /// Whether the place exists.
 bool is_place(const CUmemLocation& where, int devices) {
   if (where.type == CU_MEM_LOCATION_TYPE_DEVICE) return where.id >= 0 && where.id < devices;
@@ -156,8 +239,7 @@ CUresult Api::cuMemPoolCreate(CUmemoryPool* out, const CUmemPoolProps* propertie
   unsafe_call();
   refuse_if(out == nullptr || properties == nullptr, CUDA_ERROR_INVALID_VALUE);
   const PoolLimits limits = limits_of(*properties);
-  refuse_if(std::ranges::any_of(limits.reserved, [](auto byte) { return byte != 0; }),
-            CUDA_ERROR_INVALID_VALUE);
+  refuse_if(has_reserved_bytes(*properties), CUDA_ERROR_INVALID_VALUE);
   const CUmemLocation& where = properties->location;
   const bool of_device =
       properties->allocType == CU_MEM_ALLOCATION_TYPE_PINNED && where.type == CU_MEM_LOCATION_TYPE_DEVICE;
@@ -181,8 +263,7 @@ CUresult Api::cuMemPoolDestroy(CUmemoryPool handle) {
   refuse_if(gone->is_default, CUDA_ERROR_INVALID_VALUE);
   for (auto& [device, pools] : process_.pools)
     if (pools.current == gone) pools.current = pools.standard;
-  for (auto& [kind, pools] : process_.other_pools)
-    if (pools.current == gone) pools.current = pools.standard;
+  // Elsewhere the default pool does not become the current one. What does was not measured: pools.unasked
   std::erase(process_.memory_pools, gone); // its allocations live on
   computer_.handles.remove(*gone, ending());
   return CUDA_SUCCESS;
@@ -271,32 +352,27 @@ CUresult Api::allocate_on(CUdeviceptr* out, std::size_t bytes, CUmemoryPool hand
   refuse_if(out == nullptr, CUDA_ERROR_INVALID_VALUE);
   const auto from = from_current ? pools_of(where->home.context->device).current : pool(handle);
   if (bytes == 0) return CUDA_SUCCESS;
-  if (from->device < 0 && captured) {
-    const bool of_device = from->kind.place == CU_MEM_LOCATION_TYPE_DEVICE;
-    if (of_device) not_modelled("an allocation in a capture from a pool of managed memory");
-    refuse(from->kind.place == place::none ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_NOT_SUPPORTED);
-  }
-  if (from->most_bytes != 0 && from->used + bytes > from->most_bytes)
-    not_modelled("an allocation beyond the maximal size of a memory pool");
   if (captured) {
+    refuse_if(from->device < 0 && from->kind.place == place::none, CUDA_ERROR_INVALID_VALUE);
+    refuse_if(from->device < 0 && from->kind.place != CU_MEM_LOCATION_TYPE_DEVICE, CUDA_ERROR_NOT_SUPPORTED);
+    if (!from->has_room_for(bytes))
+      not_modelled("an allocation in a capture beyond the maximal size of a memory pool");
     *out = capture_allocation(*where, bytes, *from);
     return CUDA_SUCCESS;
   }
   refuse_if(bytes > all_memory, CUDA_ERROR_OUT_OF_MEMORY);
-  if (computer_.scheduler.unfinished().empty()) process_.dropped.clear();
+  if (computer_.scheduler.unfinished().empty()) {
+    process_.dropped.clear();
+    process_.released.clear();
+  }
   Allocation allocation;
   allocation.bytes = bytes;
   allocation.home = where->home;
   allocation.pool = from;
   allocation.host = from->device == MemoryPool::of_the_host;
   allocation.managed = from->device == MemoryPool::managed;
-  const std::size_t size = rounded(bytes, granule);
-  if (const auto idle = from->idle.find(size); idle != from->idle.end()) {
-    allocation.memory = std::move(idle->second);
-    from->idle.erase(idle);
-  } else {
-    allocation.memory = std::make_unique<std::byte[]>(size + granule);
-  }
+  std::vector<std::shared_ptr<Operation>> after;
+  allocation.memory = block_of(*from, rounded(bytes, granule), *where, after);
   allocation.address = rounded(reinterpret_cast<std::uintptr_t>(allocation.memory.get()), granule);
   from->used += bytes;
   from->used_high = std::max(from->used_high, from->used);
@@ -306,7 +382,7 @@ CUresult Api::allocate_on(CUdeviceptr* out, std::size_t bytes, CUmemoryPool hand
   Work work;
   work.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC;
   work.text = "allocate " + std::to_string(bytes) + " bytes";
-  enqueue(where, std::move(work), {});
+  enqueue(where, std::move(work), std::move(after));
   return CUDA_SUCCESS;
 }
 
@@ -318,7 +394,7 @@ CUresult Api::cuMemAllocFromPoolAsync(CUdeviceptr* out, size_t bytes, CUmemoryPo
   return allocate_on(out, bytes, from, where, false);
 }
 
-/// From now on the address is unknown to other calls. The memory itself stays until the stream gets there.
+/// From now on the address is unknown to other calls. The memory itself stays until all work is done.
 CUresult Api::cuMemFreeAsync(CUdeviceptr pointer, CUstream handle) {
   auto where = stream(handle);
   const bool captured = capturing(*where);
@@ -334,17 +410,22 @@ CUresult Api::cuMemFreeAsync(CUdeviceptr pointer, CUstream handle) {
                 (!found->second.memory && !found->second.of_graph),
             CUDA_ERROR_INVALID_VALUE);
   refuse_if(found->second.managed && !found->second.pool, CUDA_ERROR_NOT_SUPPORTED);
-  auto freed = std::make_shared<Allocation>(std::move(found->second));
+  Allocation freed = std::move(found->second);
   process_.allocations.erase(found);
-  if (freed->pool && !freed->of_graph) freed->pool->used -= freed->bytes;
   Work work;
   work.type = CU_GRAPH_NODE_TYPE_MEM_FREE;
-  work.text = "free " + std::to_string(freed->bytes) + " bytes";
-  work.effect = [freed] {
-    if (!freed->pool || !freed->memory) return;
-    freed->pool->idle.emplace(rounded(freed->bytes, granule), std::move(freed->memory));
-  };
-  enqueue(where, std::move(work), {});
+  work.text = "free " + std::to_string(freed.bytes) + " bytes";
+  work.owner = freed.of_graph;
+  const auto operation = enqueue(where, std::move(work), {});
+  if (!freed.memory) return CUDA_SUCCESS;
+  if (!freed.pool) {
+    process_.dropped.push_back(std::move(freed.memory));
+    return CUDA_SUCCESS;
+  }
+  freed.pool->used -= freed.bytes;
+  freed.pool->idle.emplace(rounded(freed.bytes, granule),
+                           IdleBlock{std::move(freed.memory), operation, where->number});
+  keep_destroyed(process_, freed.pool);
   return CUDA_SUCCESS;
 }
 
@@ -363,7 +444,7 @@ CUresult Api::cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPool handle, 
   return CUDA_SUCCESS;
 }
 
-/// The host always has access to a pool of its own memory. Not measured: pools.access
+/// The host always has access to a pool of its own memory.
 void Api::set_access(MemoryPool& changed, const CUmemAccessDesc& wish) {
   refuse_if(wish.flags == CU_MEM_ACCESS_FLAGS_PROT_READ, CUDA_ERROR_NOT_SUPPORTED);
   if (wish.flags != CU_MEM_ACCESS_FLAGS_PROT_NONE && wish.flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)

@@ -286,14 +286,14 @@ bool Api::pointer_attribute(void* data, CUpointer_attribute attribute, const All
     put(data, !known || !of->pool ? nullptr : as<CUmemoryPool>(*of->pool));
     return known;
   case CU_POINTER_ATTRIBUTE_MAPPING_SIZE: {
-    if (known && of->pool && of->pool->device < 0) not_modelled("the mapping of memory of this pool");
+    // Of pools of the host and of managed memory, this and the base are not measured: pools.unasked
     const std::size_t piece = !known || !of->memory ? 1 : of->pool ? 16 * page : page;
     if (known) put(data, rounded(of->bytes, piece));
     return known;
   }
   case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR: // of pinned memory, somewhere before it
-    if (known && of->pool && of->pool->device < 0) not_modelled("the mapping of memory of this pool");
-    if (known) put(data, CUdeviceptr{of->host && of->memory ? of->address & ~(page - 1) : of->address});
+    if (known)
+      put(data, CUdeviceptr{of->host && of->memory && !of->pool ? of->address & ~(page - 1) : of->address});
     return known;
   case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
     put(data, known ? of->number : 0ull);

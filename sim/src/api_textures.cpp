@@ -16,13 +16,31 @@ std::uint64_t attribute(CUdevice_attribute which) {
   return static_cast<std::uint64_t>(device_attributes[static_cast<std::size_t>(which) - 1]);
 }
 
-/// Only bytes were measured. The other formats of one, two or four channels count as measured too.
-/// Not measured: textures.views
-void check_elements(CUarray_format format, unsigned channels) {
-  constexpr int last_of_all_devices = CU_AD_FORMAT_FLOAT;
-  if (element_bytes(format, 1) == 0 || format > last_of_all_devices)
-    not_modelled("memory of this format as a texture");
-  refuse_if(element_bytes(format, channels) == 0, CUDA_ERROR_INVALID_VALUE);
+bool is_plain(CUarray_format format) { return format <= CU_AD_FORMAT_FLOAT && element_bytes(format, 1) != 0; }
+
+/// Bytes were measured with each number of channels, and each format with four. A texture of a line has the
+/// plain formats, and that of ten bits. One or two channels of other plain formats, and their rows, are not
+/// measured: textures.more
+void check_elements(CUarray_format format, unsigned channels, CUresourcetype type) {
+  const bool measured = type == CU_RESOURCE_TYPE_LINEAR && channels == 4;
+  if (!is_plain(format) && !measured) not_modelled("memory of this format as a texture");
+  refuse_if(!(is_plain(format) || format == ten_bits) || element_bytes(format, channels) == 0,
+            CUDA_ERROR_INVALID_VALUE);
+}
+
+/// Of memory of another context of the device, only the texture of an array was measured.
+void check_home(const Birthplace& memory, const Context& user, bool measured) {
+  if (memory.context->family() == user.family()) return;
+  if (!measured || memory.context->device != user.device)
+    not_modelled("a texture or surface of another context's memory");
+  refuse(CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
+}
+
+/// The bytes of an element of a view. Zero for no view, for compressed blocks, and for what is no format.
+std::size_t bytes_of_view(CUresourceViewFormat format) {
+  const int place = static_cast<int>(format) - 1; // three numbers of channels for each type
+  constexpr std::size_t types[] = {1, 1, 2, 2, 4, 4, 2, 4}, channels[] = {1, 2, 4};
+  return place >= 0 && place < 24 ? types[place / 3] * channels[place % 3] : 0;
 }
 
 void check_address(CUdeviceptr address) {
@@ -46,25 +64,25 @@ void check_texture(const CUDA_TEXTURE_DESC& texture) {
 } // namespace
 
 /// Which memory is behind an address is not looked at.
-void Api::check_resource(const CUDA_RESOURCE_DESC& resource) {
+void Api::check_resource(const CUDA_RESOURCE_DESC& resource, const Context& user, bool surface) {
   refuse_if(resource.flags != 0, CUDA_ERROR_INVALID_VALUE);
   switch (resource.resType) {
   case CU_RESOURCE_TYPE_ARRAY:
     refuse_if(resource.res.array.hArray == nullptr, CUDA_ERROR_INVALID_VALUE);
-    array(resource.res.array.hArray);
+    check_home(array(resource.res.array.hArray)->home, user, !surface);
     return;
   case CU_RESOURCE_TYPE_MIPMAPPED_ARRAY:
     refuse_if(resource.res.mipmap.hMipmappedArray == nullptr, CUDA_ERROR_INVALID_VALUE);
-    mipmapped_array(resource.res.mipmap.hMipmappedArray);
+    check_home(mipmapped_array(resource.res.mipmap.hMipmappedArray)->home, user, false);
     return;
   case CU_RESOURCE_TYPE_LINEAR:
     check_address(resource.res.linear.devPtr);
-    check_elements(resource.res.linear.format, resource.res.linear.numChannels);
+    check_elements(resource.res.linear.format, resource.res.linear.numChannels, resource.resType);
     return;
   case CU_RESOURCE_TYPE_PITCH2D: {
     const auto& rows = resource.res.pitch2D;
     check_address(rows.devPtr);
-    check_elements(rows.format, rows.numChannels);
+    check_elements(rows.format, rows.numChannels, resource.resType);
     refuse_if(rows.pitchInBytes % attribute(CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT) != 0 ||
                   rows.pitchInBytes > attribute(CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LINEAR_PITCH) ||
                   rows.width > attribute(CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LINEAR_WIDTH) ||
@@ -77,20 +95,27 @@ void Api::check_resource(const CUDA_RESOURCE_DESC& resource) {
   }
 }
 
-/// Of an array of bytes, a view shows signed or unsigned bytes. Nothing else was measured.
+/// A view has elements of the size that the array has. Measured for one and four bytes: the others count as
+/// measured too. Not measured: textures.more
 void Api::check_view(const CUDA_RESOURCE_VIEW_DESC& view, const CUDA_RESOURCE_DESC& resource) {
   if (resource.resType != CU_RESOURCE_TYPE_ARRAY) not_modelled("a view of this memory");
   const CUDA_ARRAY3D_DESCRIPTOR& shape = array(resource.res.array.hArray)->shape;
-  if (shape.Format != CU_AD_FORMAT_UNSIGNED_INT8 || shape.NumChannels != 1 || shape.Depth != 0 ||
-      view.width != shape.Width || view.height != shape.Height || view.depth != 0 ||
-      view.firstMipmapLevel != 0 || view.lastMipmapLevel != 0 || view.firstLayer != 0 || view.lastLayer != 0)
-    not_modelled("a view of an array that does not show rows of single bytes, all of them");
-  refuse_if(view.format != CU_RES_VIEW_FORMAT_UINT_1X8 && view.format != CU_RES_VIEW_FORMAT_SINT_1X8,
-            CUDA_ERROR_INVALID_VALUE);
+  const bool layers = shape.Flags == CUDA_ARRAY3D_LAYERED;
+  const std::size_t last_layer = layers ? shape.Depth - 1 : 0;
+  if (!is_plain(shape.Format) || (shape.Depth != 0 && !layers) || view.width != shape.Width ||
+      view.height != shape.Height || view.depth != 0 || view.firstMipmapLevel != 0 ||
+      view.lastMipmapLevel != 0 || view.firstLayer != 0 || view.lastLayer != last_layer)
+    not_modelled("a view of an array that does not show all of its rows or layers");
+  refuse_if(layers, CUDA_ERROR_INVALID_VALUE); // a view without a depth
+  const std::size_t bytes = element_bytes(shape.Format, shape.NumChannels);
+  const bool blocks =
+      view.format >= CU_RES_VIEW_FORMAT_UNSIGNED_BC1 && view.format <= CU_RES_VIEW_FORMAT_UNSIGNED_BC7;
+  if (blocks && bytes >= 8) not_modelled("a view of compressed blocks");
+  refuse_if(bytes_of_view(view.format) != bytes, CUDA_ERROR_INVALID_VALUE);
 }
 
 /// Textures and surfaces share the numbers, and a new object gets the lowest one that is free. Each context
-/// has its own numbers. Not measured: textures.contexts
+/// has its own numbers.
 unsigned long long Api::bind(std::shared_ptr<const BoundMemory> bound, Context& home) {
   unsigned long long number = 1;
   while (home.textures.contains(number))
@@ -118,15 +143,13 @@ CUresult Api::cuTexObjectCreate(CUtexObject* out, const CUDA_RESOURCE_DESC* reso
                                 const CUDA_TEXTURE_DESC* texture, const CUDA_RESOURCE_VIEW_DESC* view) {
   const auto home = context_for_arrays();
   refuse_if(out == nullptr || resource == nullptr || texture == nullptr, CUDA_ERROR_INVALID_VALUE);
-  check_resource(*resource);
+  check_resource(*resource, *home, false);
   check_texture(*texture);
   auto made = std::make_shared<BoundMemory>();
   made->resource = *resource;
   made->texture = *texture;
-  if (view != nullptr) {
-    check_view(*view, *resource);
-    made->view = *view;
-  }
+  if (view != nullptr) check_view(*view, *resource);
+  if (view != nullptr) made->view = *view;
   *out = bind(std::move(made), *home);
   return CUDA_SUCCESS;
 }
@@ -135,7 +158,7 @@ CUresult Api::cuTexObjectCreate(CUtexObject* out, const CUDA_RESOURCE_DESC* reso
 CUresult Api::cuSurfObjectCreate(CUsurfObject* out, const CUDA_RESOURCE_DESC* resource) {
   const auto home = context_for_arrays();
   refuse_if(resource == nullptr || resource->resType != CU_RESOURCE_TYPE_ARRAY, CUDA_ERROR_INVALID_VALUE);
-  check_resource(*resource);
+  check_resource(*resource, *home, true);
   if (out == nullptr) crash("there is no place for the surface object");
   auto made = std::make_shared<BoundMemory>();
   made->surface = true;
@@ -191,11 +214,11 @@ CUresult Api::cuTexObjectGetTextureDesc(CUDA_TEXTURE_DESC* out, CUtexObject obje
   return CUDA_SUCCESS;
 }
 
-/// Of an object without a view, zeros. Not measured: textures.views
+/// Of an object without a view, nothing is written. Whether the format is, is not measured: textures.more
 CUresult Api::cuTexObjectGetResourceViewDesc(CUDA_RESOURCE_VIEW_DESC* out, CUtexObject object) {
-  const CUDA_RESOURCE_VIEW_DESC& view = bound(object, false).view;
+  const auto& view = bound(object, false).view;
   refuse_if(out == nullptr, CUDA_ERROR_INVALID_VALUE);
-  *out = view;
+  if (view) *out = *view;
   return CUDA_SUCCESS;
 }
 

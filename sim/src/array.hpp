@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace cuevent::sim {
@@ -39,8 +40,11 @@ struct BoundMemory {
   bool surface = false;
   CUDA_RESOURCE_DESC resource{};
   CUDA_TEXTURE_DESC texture{};
-  CUDA_RESOURCE_VIEW_DESC view{};
+  std::optional<CUDA_RESOURCE_VIEW_DESC> view{};
 };
+
+/// A format of three channels of ten bits, and one of two: CU_AD_FORMAT_UNORM_INT_101010_2, since CUDA 12.8.
+inline constexpr int ten_bits = 0x50;
 
 /// The bytes of one element. Zero if no array has this format with this number of channels.
 std::size_t element_bytes(CUarray_format, unsigned channels);

@@ -20,6 +20,7 @@ struct End {
   std::byte* start = nullptr;
   Memory kind = Memory::device;
   std::shared_ptr<const void> array{}; ///< keeps its bytes, if they are of an array
+  bool by_address = false;             ///< the call does not say where it is
 };
 
 /// A copy of `depth` layers of `height` rows of `width` bytes.
@@ -29,6 +30,7 @@ struct Box {
   std::size_t width = 0, height = 1, depth = 1;
   std::size_t to_pitch = 0, to_layer = 0, from_pitch = 0, from_layer = 0;
   Memory source = Memory::device, target = Memory::device;
+  bool by_address = false;                              ///< of a line: both ends
   std::shared_ptr<const void> from_array{}, to_array{}; ///< as in End
 
   std::size_t bytes() const { return width * height * depth; }

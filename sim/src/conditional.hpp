@@ -18,9 +18,8 @@ enum class Choice { if_else = 0, loop = 1, one_of = 2 };
 /// order of creation. A graph and the bodies in it have their handles in common.
 struct ConditionalHandle {
   CUcontext context = nullptr;
-  unsigned initial = 0; ///< the value at the start of a launch
-  bool used = false;
-  std::weak_ptr<Node> node{}; ///< that uses it; expired once that is destroyed
+  unsigned initial = 0;       ///< the value at the start of a launch
+  std::weak_ptr<Node> node{}; ///< that uses it; expired before that is made, and once it is destroyed
 };
 
 /// A conditional node.

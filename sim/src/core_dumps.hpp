@@ -6,10 +6,13 @@
 namespace cuevent::sim {
 
 /// What a program has set for core dumps, of a context or of the whole process. None is ever written.
+/// Whether the host is in a dump, and whether a dump is lightweight, follows from what is left out.
 struct CoreDumpSettings {
-  bool on_exception = false, with_host = true, lightweight = false, by_pipe = false;
+  unsigned char on_exception = 0; ///< as it was given
+  bool by_pipe = false;
   unsigned left_out = 0; ///< CUCoredumpGenerationFlags
   std::string file;
+  std::string pipe; ///< of the process
 };
 
 } // namespace cuevent::sim

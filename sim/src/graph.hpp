@@ -28,6 +28,7 @@ struct Graph : Object {
   std::vector<std::shared_ptr<Node>> nodes; ///< in order of creation
   bool child = false;                       ///< belongs to a node of another graph
   bool body = false;                        ///< belongs to a conditional node
+  bool lost = false;                        ///< the same, and a failed capture has destroyed the graph
   UserObjectReferences user_objects;
   std::shared_ptr<std::vector<ConditionalHandle>> conditional_handles; ///< null before the first one
   std::weak_ptr<Object> only_exec;                                     ///< of a graph with memory nodes
@@ -39,9 +40,6 @@ bool has_memory_nodes(const Graph&);
 bool is_of_memory(CUgraphNodeType); ///< it allocates or frees
 const std::shared_ptr<GraphMemory>& graph_memory_of(const Work&);
 
-/// Whether the graph itself has some.
-bool has_conditional_nodes(const Graph&);
-
 const Conditional* conditional_of(const Work&); ///< null for other nodes
 
 /// None for other nodes than conditional ones.
@@ -49,6 +47,7 @@ std::span<const std::shared_ptr<Graph>> bodies_of(const Work&);
 
 /// Of the conditional handles.
 std::vector<unsigned> initial_values(const Graph&);
+bool has_unused_handle(const Graph&); ///< one that no conditional node has
 
 /// What keeps an exec from taking the second work for the first.
 CUgraphExecUpdateResult hindrance(const Work&, const Work&);

@@ -26,8 +26,17 @@ struct PoolKind {
   auto operator<=>(const PoolKind&) const = default;
 };
 
-/// Memory that streams allocate and free. A freed block is kept for the next allocation of its size while the
-/// pool holds no more than the threshold.
+struct Operation;
+
+/// A freed block, which the pool keeps for an allocation of the same size.
+struct IdleBlock {
+  std::unique_ptr<std::byte[]> memory;
+  std::shared_ptr<Operation> freed{}; ///< the work that frees it, or null after cuMemFree
+  unsigned long long stream = 0;      ///< the number of the stream of that work
+};
+
+/// Memory that streams allocate and free. Freed blocks are kept while the pool holds no more than the
+/// threshold.
 struct MemoryPool : Object {
   static constexpr int of_the_host = -1, managed = -2;
   int device = 0;
@@ -38,10 +47,19 @@ struct MemoryPool : Object {
   bool is_default = false;
   int follow_events = 1, opportunistic = 1, internal_dependencies = 1;
   std::uint64_t most_bytes = 0; ///< zero: no limit
+  /// What cuMemFree returned, and the used size still counts: until a call waits, as far as is known.
+  /// Not measured: pools.unasked
+  std::uint64_t given_back = 0;
   std::uint64_t threshold = 0;
   std::uint64_t used = 0, used_high = 0, reserved = 0, reserved_high = 0;
-  std::multimap<std::size_t, std::unique_ptr<std::byte[]>> idle; ///< freed blocks, by size
+  std::multimap<std::size_t, IdleBlock> idle; ///< by size, those freed first before others
+
+  /// A pool takes whole chunks, so its limit is a multiple of them too.
+  bool has_room_for(std::size_t bytes, std::size_t idle_elsewhere = 0) const;
 };
+
+/// Whether bytes are set that the properties keep for later versions.
+bool has_reserved_bytes(const CUmemPoolProps&);
 
 struct Allocation;
 struct Process;

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -26,6 +27,8 @@ struct Conditional;
 /// arguments.
 struct NodeParameters {
   CUDA_MEMCPY3D copy{};
+  bool by_address = false; ///< a captured copy that did not say where its memory is
+  bool captured = false;   ///< also a fill; nobody asked what an exec takes in its place
   bool source_pooled = false, target_pooled = false; ///< whether a copy uses memory of a pool
   const Context* filled_home = nullptr;              ///< of the memory of a fill
   CUDA_MEMSET_NODE_PARAMS fill{};
@@ -38,25 +41,38 @@ struct NodeParameters {
   std::size_t buffer_bytes = 0;
   std::array<void*, 5> extra{}; ///< which names the buffer
 
-  /// Whether an exec takes the others for these. It keeps to the kinds of a copy's memory, to its arrays, to
-  /// the context of a fill's memory, and to the numbers of rows. Another array was measured for a copy of
-  /// several rows. Not measured: arrays.exec
+  /// Whether an exec takes the others for these. It keeps to the kinds of a copy's memory, to the context of
+  /// a fill's memory, and to the numbers of rows.
   bool fit(const NodeParameters& other) const {
-    const auto other_array = [](CUmemorytype type, CUarray one, CUarray another) {
-      return type == CU_MEMORYTYPE_ARRAY && one != another;
-    };
+    if (captured || other.captured) return true;
     return copy.srcMemoryType == other.copy.srcMemoryType && copy.dstMemoryType == other.copy.dstMemoryType &&
-           !other_array(copy.srcMemoryType, copy.srcArray, other.copy.srcArray) &&
-           !other_array(copy.dstMemoryType, copy.dstArray, other.copy.dstArray) &&
            source_pooled == other.source_pooled && target_pooled == other.target_pooled &&
            filled_home == other.filled_home && copy.Height == other.copy.Height &&
            copy.Depth == other.copy.Depth && fill.height == other.fill.height;
+  }
+
+  bool has_arrays_of(const NodeParameters& other) const {
+    const auto same = [](CUmemorytype type, CUarray one, CUarray another) {
+      return type != CU_MEMORYTYPE_ARRAY || one == another;
+    };
+    return same(copy.srcMemoryType, copy.srcArray, other.copy.srcArray) &&
+           same(copy.dstMemoryType, copy.dstArray, other.copy.dstArray);
   }
 };
 
 /// The number of places that a submission takes in a launch queue if the driver is notified of its
 /// end. On a device, 20 to 60 of these submissions fill the queue. In the simulator, 56 do.
 inline constexpr std::size_t places_of_a_notification = 18;
+
+/// Memory that work uses, and the allocation that it was in when the work was described.
+struct UsedMemory {
+  std::uintptr_t address = 0;
+  std::size_t bytes = 0;
+  std::uintptr_t block = 0; ///< where the allocation begins
+  std::size_t block_bytes = 0;
+  unsigned long long number = 0;                                          ///< of the allocation
+  enum class Kind { device, host_block, registered } kind = Kind::device; ///< managed memory is as a device's
+};
 
 /// The work to do, without its place and time. A stream operation and a graph node hold the same
 /// data.
@@ -66,8 +82,9 @@ struct Work {
   Time duration = 0;            ///< or `never`: runs until the work is ended
   std::function<void()> effect; ///< the effect on memory, at the end of the work
   /// Whether its memory has been unmapped. Then a copy ends with CUDA_ERROR_ILLEGAL_ADDRESS, and a fill with
-  /// CUDA_ERROR_LAUNCH_FAILED. Not measured: virtual.unmapped_store. A store of a value ends as a fill does.
+  /// CUDA_ERROR_LAUNCH_FAILED, as a store of a value does.
   std::function<bool()> gone;
+  std::vector<UsedMemory> memory;  ///< of a copy or a fill: a graph may be launched after its end
   std::function<bool()> condition; ///< the work may start once this returns true
   CUhostFn function = nullptr;     ///< a host function ends when it returns
   void* data = nullptr;

@@ -41,7 +41,12 @@ struct Allocation {
   unsigned long long number = 0;
 
   bool of_host_pool() const { return host && pool; }
-  int device() const { return mapping ? mapping->memory->properties.location.id : home.context->device; }
+  /// Of cuMemAlloc and its like.
+  bool is_plain() const { return !host && !managed && !variable && !pool && !of_graph && !mapping; }
+  int device() const {
+    if (mapping) return mapping->memory->properties.location.id;
+    return home.context ? home.context->device : pool->device; // of a node that was made without a context
+  }
 };
 
 /// The state of a thread in one process.
@@ -89,6 +94,7 @@ struct Process {
   std::map<PoolKind, Pools> other_pools;                 ///< those that are not of a device
   std::vector<std::shared_ptr<MemoryPool>> memory_pools; ///< all of them
   std::vector<std::shared_ptr<const void>> dropped;      ///< given back, but perhaps used by pending work
+  std::set<unsigned long long> released;                 ///< allocations that a pool gave back, the same
 
   std::vector<std::shared_ptr<const void>> kept; ///< for the life of the process
 

@@ -66,12 +66,14 @@ void misuse(const std::string& report) {
   abort_with_report();
 }
 
-void crash(const std::string& report) {
+void crash_by(int signal, const std::string& report) {
   print("crashes on a device", report);
-  std::signal(SIGSEGV, SIG_DFL); // a sanitizer's handler would end the process in another way
-  std::raise(SIGSEGV);
+  std::signal(signal, SIG_DFL); // a sanitizer's handler would end the process in another way
+  std::raise(signal);
   std::abort(); // if the signal is blocked
 }
+
+void crash(const std::string& report) { crash_by(SIGSEGV, report); }
 
 void not_modelled(const std::string& what) {
   const CallUnderWay call = call_under_way;

@@ -69,7 +69,8 @@ inline thread_local bool misuse_is_thrown = false;
 
 /// For calls measured to crash a process on a device. Prints the report, and crashes with the same
 /// signal.
-[[noreturn]] void crash(const std::string& report);
+[[noreturn]] void crash_by(int signal, const std::string& report);
+[[noreturn]] void crash(const std::string& report); ///< by SIGSEGV, as most do
 
 /// How many optional calls this thread is in. A tool makes them on its own account: they are refused if they
 /// are not modelled, and nobody is told.

@@ -128,6 +128,9 @@ TEST_CASE("a format says how many channels an array can have") {
   const char* const by_turns[] = {"1", "2", "4"};
   for (int format = 0xc0; format <= 0xcb; ++format)
     CHECK(channels(format) == by_turns[(format - 0xc0) % 3]);
+  for (const int format : {0x21, 0x4f, 0x51, 0x8f, 0x100})
+    CHECK(channels(format).empty());
+  CHECK(channels(0x50) == "4");
   CHECK(f.creation(shape(64, 64, 0, 0, 0x91, 1)) == refused);
 }
 
@@ -167,6 +170,12 @@ TEST_CASE("sizes and flags of arrays are accepted as on a device") {
   CHECK(f.creation(shape(6, 6, 7, CUDA_ARRAY3D_CUBEMAP)) == refused);
   OK(f.creation(shape(6, 6, 12, CUDA_ARRAY3D_CUBEMAP | CUDA_ARRAY3D_LAYERED)));
   CHECK(f.creation(shape(6, 6, 13, CUDA_ARRAY3D_CUBEMAP | CUDA_ARRAY3D_LAYERED)) == refused);
+  for (const unsigned flags : {0x41U, 0x81U}) // layers that are sparse or deferred
+    OK(f.creation(shape(64, 64, 2, flags)));
+  OK(f.creation(shape(64, 64, 0, 0x82)));     // a deferred surface
+  for (const unsigned flags : {0x42U, 0xc0U}) // a sparse surface, sparse and deferred
+    CHECK(f.creation(shape(64, 64, 0, flags)) == refused);
+  CHECK(f.creation(shape(64, 64, 2, 9)) == refused); // layers to gather from
 }
 
 TEST_CASE("an array tells its shape, counts as memory, and is destroyed once") {
@@ -336,6 +345,25 @@ TEST_CASE("an array is used by captured copies and by nodes") {
   CHECK(f.cu.add_copy_node(&node, graph, nullptr, 0, &copy, f.context) == refused);
 }
 
+TEST_CASE("an exec takes another array for a copy of one row") {
+  Arrays f;
+  const CUarray line = f.make(shape(256)), rows = f.make(shape(64, 64));
+  CUDA_MEMCPY3D copy = f.box_to(line, 0, 16, 1, 1);
+  CUgraph graph = nullptr;
+  CUgraphNode node = nullptr;
+  CUgraphExec exec = nullptr;
+  OK(f.cu.graph_create(&graph, 0));
+  OK(f.cu.add_copy_node(&node, graph, nullptr, 0, &copy, f.context));
+  OK(f.cu.instantiate(&exec, graph, 0));
+  copy.dstArray = rows;
+  copy.dstY = 0;
+  OK(f.cu.exec_set_copy(exec, node, &copy, f.context));
+  OK(f.cu.array_destroy(line)); // the exec has let it go
+  OK(f.cu.graph_launch(exec, f.stream));
+  OK(f.cu.stream_synchronize(f.stream));
+  CHECK(f.box_of(rows, 16, 1, 1) == Bytes(f.source.begin(), f.source.begin() + 16));
+}
+
 TEST_CASE("a capture refuses to create or to destroy an array, a texture or a surface") {
   Arrays f;
   const CUDA_ARRAY3D_DESCRIPTOR wish = shape(64, 64);
@@ -405,8 +433,18 @@ TEST_CASE("a mipmapped array has the levels that its size allows") {
   CHECK(f.cu.copy_host_to_array(second, 0, f.source.data(), 33) == refused);
   CHECK(f.box_of(second, 32, 1, 1) == Bytes(f.source.begin(), f.source.begin() + 32));
   CHECK(f.box_of(first, 64, 1, 1) == Bytes(f.source.begin() + 64, f.source.begin() + 128));
-  OK(f.cu.array_destroy(second));
+  OK(f.cu.array_destroy(second)); // the level stays
+  CUarray again = nullptr;
+  OK(f.cu.mipmapped_level(&again, made, 1));
+  CHECK(again == second);
+  CHECK(f.box_of(second, 32, 1, 1) == Bytes(f.source.begin(), f.source.begin() + 32));
   OK(f.cu.mipmapped_destroy(made));
+  for (const std::size_t height : {std::size_t{0}, std::size_t{2}}) {
+    const CUDA_ARRAY3D_DESCRIPTOR large = shape(32768, height), larger = shape(32769, height);
+    OK(f.cu.mipmapped_create(&made, &large, 2));
+    OK(f.cu.mipmapped_destroy(made));
+    CHECK(f.cu.mipmapped_create(&made, &larger, 2) == refused);
+  }
   CHECK(f.cu.mipmapped_destroy(nullptr) == CUDA_ERROR_INVALID_HANDLE);
   CHECK(f.cu.mipmapped_level(&first, nullptr, 0) == CUDA_ERROR_INVALID_HANDLE);
 }
@@ -528,6 +566,70 @@ TEST_CASE("what a texture is made from is checked as on a device") {
     view.format = static_cast<CUresourceViewFormat>(format);
     CHECK(f.texture(array, {}, &view) == (format == 1 || format == 4 ? CUDA_SUCCESS : refused));
   }
+}
+
+TEST_CASE("a view has elements of the size that the array has") {
+  Arrays f;
+  CUDA_RESOURCE_VIEW_DESC view{};
+  view.width = view.height = 64;
+  const auto views = [&](const CUDA_ARRAY3D_DESCRIPTOR& wish) {
+    const CUDA_RESOURCE_DESC of = f.resource(f.make(wish));
+    view.lastLayer = wish.Depth != 0 ? 3 : 0;
+    std::vector<int> accepted;
+    for (int format = 0; format <= 35; ++format) {
+      view.format = static_cast<CUresourceViewFormat>(format);
+      if (f.texture(of, {}, &view) == CUDA_SUCCESS) accepted.push_back(format);
+    }
+    return accepted;
+  };
+  const std::vector<int> of_four_bytes = {3, 6, 8, 11, 13, 16, 20, 22};
+  CHECK(views(shape(64, 64)) == std::vector{1, 4});
+  CHECK(views(shape(64, 64, 0, 0, CU_AD_FORMAT_FLOAT)) == of_four_bytes);
+  CHECK(views(shape(64, 64, 0, 0, CU_AD_FORMAT_UNSIGNED_INT8, 4)) == of_four_bytes);
+  CHECK(views(shape(64, 64, 4, CUDA_ARRAY3D_LAYERED)).empty()); // the view has no depth
+
+  const CUDA_RESOURCE_DESC of = f.resource(f.make(shape(64, 64)));
+  const CUDA_TEXTURE_DESC plain{};
+  CUtexObject made = 0;
+  OK(f.cu.texture_create(&made, &of, &plain, nullptr));
+  view.width = 77;
+  const auto view_of =
+      f.cu.find<PFN_cuTexObjectGetResourceViewDesc_v5000>("cuTexObjectGetResourceViewDesc", 5000);
+  OK(view_of(&view, made)); // there is none
+  CHECK(view.width == 77);
+}
+
+TEST_CASE("a texture of a line has plain formats, and that of ten bits") {
+  Arrays f;
+  CUdeviceptr memory = 0;
+  OK(f.cu.allocate(&memory, 1 << 16));
+  CUDA_RESOURCE_DESC line = f.line(memory);
+  line.res.linear.numChannels = 4;
+  std::vector<int> accepted;
+  for (int format = 0; format <= 0xff; ++format) {
+    line.res.linear.format = static_cast<CUarray_format>(format);
+    if (f.texture(line) == CUDA_SUCCESS) accepted.push_back(format);
+  }
+  CHECK(accepted == std::vector{1, 2, 3, 8, 9, 10, 0x10, 0x20, 0x50});
+}
+
+TEST_CASE("a texture shows no array of another context, and each context has numbers of its own") {
+  Arrays f;
+  const CUDA_RESOURCE_DESC here = f.resource(f.make(shape(64, 64)));
+  const CUDA_TEXTURE_DESC plain{};
+  CUtexObject first = 0, second = 0;
+  OK(f.cu.texture_create(&first, &here, &plain, nullptr));
+  CUcontext other = nullptr;
+  OK(f.cu.context_create(&other, 0, 0));
+  CUDA_RESOURCE_DESC told{};
+  CHECK(f.cu.texture_resource(&told, first) == refused);
+  CHECK(f.cu.texture_create(&second, &here, &plain, nullptr) == CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
+  const CUDA_RESOURCE_DESC there = f.resource(f.make(shape(64, 64)));
+  OK(f.cu.texture_create(&second, &there, &plain, nullptr));
+  CHECK(first == second);
+  OK(f.cu.context_destroy(other));
+  OK(f.cu.texture_resource(&told, first));
+  CHECK(told.res.array.hArray == here.res.array.hArray);
 }
 
 TEST_CASE("a surface without a place for it crashes") {

@@ -36,6 +36,11 @@ struct ConditionalFixture : Fixture {
       cu.find<PFN_cuGraphAddMemcpyNode_v10000>("cuGraphAddMemcpyNode", 10000);
   PFN_cuGraphAddChildGraphNode_v10000 add_child =
       cu.find<PFN_cuGraphAddChildGraphNode_v10000>("cuGraphAddChildGraphNode", 10000);
+  PFN_cuGraphChildGraphNodeGetGraph_v10000 child_graph =
+      cu.find<PFN_cuGraphChildGraphNodeGetGraph_v10000>("cuGraphChildGraphNodeGetGraph", 10000);
+  PFN_cuGraphGetNodes_v10000 get_nodes = cu.find<PFN_cuGraphGetNodes_v10000>("cuGraphGetNodes", 10000);
+  PFN_cuGraphNodeSetEnabled_v11060 set_enabled =
+      cu.find<PFN_cuGraphNodeSetEnabled_v11060>("cuGraphNodeSetEnabled", 11060);
   PFN_cuGraphClone_v10000 clone = cu.find<PFN_cuGraphClone_v10000>("cuGraphClone", 10000);
   PFN_cuGraphExecUpdate_v12000 update = cu.find<PFN_cuGraphExecUpdate_v12000>("cuGraphExecUpdate", 12000);
   PFN_cuGraphDestroyNode_v10000 destroy_node =
@@ -455,31 +460,38 @@ TEST_CASE_METHOD(ConditionalFixture, "an exec is updated from a graph with the s
   CHECK(ran(exec, 4) == "0010"); // the values and the bodies of the second graph
 }
 
-TEST_CASE_METHOD(LenientFixture, "nobody knows what a device does with other changes of conditional nodes",
-                 "[conditional]") {
-  const Made made = counting(if_type, 1, 1);
+TEST_CASE_METHOD(ConditionalFixture, "an exec keeps its bodies", "[conditional]") {
+  const Made made = counting(if_type, 2, 0);
   const CUgraphExec exec = exec_of(made.graph);
   CUgraphExecUpdateResultInfo info{};
-  CHECK(update(exec, counting(if_type, 2, 1).graph, &info) == CUDA_ERROR_NOT_SUPPORTED);
-  CHECK(update(exec, counting(switch_type, 1, 1).graph, &info) == CUDA_ERROR_NOT_SUPPORTED);
-  CHECK(update(exec, add(new_graph(), if_type, 1, 1).graph, &info) == CUDA_ERROR_NOT_SUPPORTED);
-  CHECK(update(exec, made.bodies[0], &info) == CUDA_ERROR_NOT_SUPPORTED);
-  CHECK(info.result == CU_GRAPH_EXEC_UPDATE_SUCCESS);
-  CUgraphNodeParams wanted = parameters(made.handle, if_type, 1);
+  const auto refused_with = [&](CUgraphExecUpdateResult expected, CUgraph from) {
+    CHECK(update(exec, from, &info) == CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
+    CHECK(info.result == expected);
+  };
+  refused_with(CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED, counting(if_type, 1, 1).graph);
+  refused_with(CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED, counting(switch_type, 2, 1).graph);
+  refused_with(CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, add(new_graph(), if_type, 2, 1).graph);
+  CHECK(update(exec, made.bodies[0], &info) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(ran(exec) == "01");
+
+  CUgraphNodeParams wanted = parameters(made.handle, if_type, 2);
   CHECK(set_exec_parameters(exec, made.node, &wanted) == CUDA_ERROR_NOT_SUPPORTED);
+  // Also after an update, the exec knows the nodes that it was made from.
+  const Made same = counting(if_type, 2, 1);
+  OK(update(exec, same.graph, &info));
+  CUgraphNode inside = nullptr;
+  std::size_t count = 1;
+  OK(get_nodes(made.bodies[0], &inside, &count));
+  OK(set_enabled(exec, inside, 0));
+  CHECK(ran(exec) == "00");
+  OK(get_nodes(same.bodies[0], &inside, &count));
+  CHECK(set_enabled(exec, inside, 1) == CUDA_ERROR_INVALID_VALUE);
+}
+
+TEST_CASE_METHOD(ConditionalFixture, "a body has no pageable memory, and a node gives its handle back",
+                 "[conditional]") {
   CUgraphNode node = nullptr;
-
-  const CUgraph graph = new_graph();
-  wanted = parameters(handle_of(graph), if_type, 1);
-  wanted.reserved0[2] = 1;
-  CHECK(add_node(&node, graph, nullptr, nullptr, 0, &wanted) == CUDA_ERROR_NOT_SUPPORTED);
-
-  // A body that copies memory of the program, or that takes a user object.
   const Made copies = add(new_graph(), if_type, 1, 1);
-  CUuserObject object = nullptr;
-  OK(cu.user_object_create(
-      &object, nullptr, [](void*) {}, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
-  CHECK(cu.retain_user_object(copies.bodies[0], object, 1, 0) == CUDA_ERROR_NOT_SUPPORTED);
   static char bytes[16];
   CUDA_MEMCPY3D copy{};
   copy.srcMemoryType = CU_MEMORYTYPE_HOST;
@@ -489,17 +501,62 @@ TEST_CASE_METHOD(LenientFixture, "nobody knows what a device does with other cha
   copy.WidthInBytes = copy.Height = copy.Depth = 1;
   OK(add_copy(&node, copies.bodies[0], nullptr, 0, &copy, context));
   CUgraphExec refused = nullptr;
-  CHECK(cu.instantiate(&refused, copies.graph, 0) == CUDA_ERROR_NOT_SUPPORTED);
+  CUDA_GRAPH_INSTANTIATE_PARAMS asked{};
+  CHECK(instantiate_with(&refused, copies.graph, &asked) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(static_cast<int>(asked.result_out) == 4); // several contexts
+  CHECK(asked.hErrNode_out == node);
 
-  // A handle whose node is gone, and a failed capture into a body.
   OK(destroy_node(copies.node));
-  CHECK(cu.instantiate(&refused, copies.graph, 0) == CUDA_ERROR_NOT_SUPPORTED);
-  wanted = parameters(copies.handle, if_type, 1);
-  CHECK(add_node(&node, copies.graph, nullptr, nullptr, 0, &wanted) == CUDA_ERROR_NOT_SUPPORTED);
-  OK(capture_into(stream, made.bodies[0], nullptr, nullptr, 0, CU_STREAM_CAPTURE_MODE_GLOBAL));
-  CHECK(cu.stream_synchronize(stream) == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-  CUgraph captured = nullptr;
-  CHECK(cu.end_capture(stream, &captured) == CUDA_ERROR_NOT_SUPPORTED);
+  CHECK(instantiate_with(&refused, copies.graph, &asked) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(static_cast<int>(asked.result_out) == 5); // a handle without a node
+  CHECK(asked.hErrNode_out == nullptr);
+  CUgraphNodeParams wanted = parameters(copies.handle, if_type, 1);
+  wanted.reserved0[2] = 1;
+  CHECK(add_node(&node, copies.graph, nullptr, nullptr, 0, &wanted) == CUDA_ERROR_INVALID_VALUE);
+  wanted.reserved0[2] = 0;
+  OK(add_node(&node, copies.graph, nullptr, nullptr, 0, &wanted));
+  exec_of(copies.graph);
+}
+
+TEST_CASE("a graph whose body was destroyed by a failed capture cannot be instantiated", "[conditional]") {
+  const Death death = death_of([] {
+    ConditionalFixture there;
+    const ConditionalFixture::Made made = there.add(there.new_graph(), if_type, 1, 1);
+    there.capture_into(there.stream, made.bodies[0], nullptr, nullptr, 0, CU_STREAM_CAPTURE_MODE_GLOBAL);
+    there.cu.stream_synchronize(there.stream);
+    CUgraph captured = nullptr;
+    if (there.cu.end_capture(there.stream, &captured) != CUDA_ERROR_STREAM_CAPTURE_INVALIDATED) return;
+    there.exec_of(made.graph);
+  });
+  CHECK(death.says("a failed capture into the body of a conditional node"));
+}
+
+TEST_CASE_METHOD(LenientFixture, "nobody knows what a device does with other conditional nodes",
+                 "[conditional]") {
+  const Made made = counting(if_type, 1, 1);
+  const CUgraphExec exec = exec_of(made.graph);
+  CUgraphExecUpdateResultInfo info{};
+  const CUgraph second = new_graph();
+  handle_of(second);
+  const Made other = add(second, if_type, 1, 1);
+  fill(other.bodies[0], 1);
+  CHECK(update(exec, second, &info) == CUDA_ERROR_NOT_SUPPORTED); // by its second handle
+
+  CUuserObject object = nullptr;
+  OK(cu.user_object_create(
+      &object, nullptr, [](void*) {}, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
+  const Made holds = add(new_graph(), if_type, 1, 1);
+  OK(cu.retain_user_object(holds.bodies[0], object, 1, 0));
+  CUgraphExec refused = nullptr;
+  CHECK(cu.instantiate(&refused, holds.graph, 0) == CUDA_ERROR_NOT_SUPPORTED);
+
+  CUgraphNode node = nullptr;
+  CUgraph inside = nullptr;
+  const CUgraph parent = new_graph();
+  OK(add_child(&node, parent, nullptr, 0, new_graph()));
+  OK(child_graph(node, &inside));
+  add(inside, if_type, 1, 1);
+  CHECK(cu.graph_launch(exec_of(parent), stream) == CUDA_ERROR_NOT_SUPPORTED);
 }
 
 TEST_CASE("drivers before CUDA 12.8 have other conditional nodes", "[conditional]") {

@@ -9,10 +9,13 @@
 #include <string>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <utility>
 
 #if CUDA_VERSION >= 12080
 
 namespace {
+
+constexpr auto generation_flags = static_cast<CUcoredumpSettings>(7); // CU_COREDUMP_GENERATION_FLAGS
 
 struct Dumps : Fixture {
 #define FIND(name, version) cu.find<PFN_##name##_v##version>(#name, version)
@@ -22,6 +25,18 @@ struct Dumps : Fixture {
         set_global(FIND(cuCoredumpSetAttributeGlobal, 12010)),
         state(FIND(cuCheckpointProcessGetState, 12080)), lock(FIND(cuCheckpointProcessLock, 12080)) {}
 #undef FIND
+
+  void enable(CUcoredumpSettings setting) const {
+    unsigned char yes = 1;
+    std::size_t size = 1;
+    OK(set_global(setting, &yes, &size));
+  }
+  int byte_of_process(CUcoredumpSettings setting) const {
+    unsigned char found = 7;
+    std::size_t size = 1;
+    OK(get_global(setting, &found, &size));
+    return found;
+  }
 
   PFN_cuCoredumpGetAttribute_v12010 get;
   PFN_cuCoredumpSetAttribute_v12010 set;
@@ -44,7 +59,7 @@ TEST_CASE("a context has settings of core dumps of its own") {
   CHECK(found == 0);
   unsigned flags = 0;
   size = sizeof flags;
-  OK(f.get(static_cast<CUcoredumpSettings>(7), &flags, &size)); // CU_COREDUMP_GENERATION_FLAGS
+  OK(f.get(generation_flags, &flags, &size));
   CHECK(flags == 0x2f);
   OK(f.get(CU_COREDUMP_FILE, nullptr, &size));
   CHECK(size == 1024);
@@ -79,6 +94,69 @@ TEST_CASE("the process has a pipe for core dumps, whose name cannot change any m
   CHECK(f.set_global(CU_COREDUMP_PIPE, name, &size) == CUDA_ERROR_NOT_SUPPORTED);
   size = 4;
   CHECK(f.get_global(CU_COREDUMP_PIPE, name, &size) == CUDA_ERROR_INVALID_VALUE);
+}
+
+TEST_CASE("a pipe has the name that was chosen before, and comes with dumps on exceptions") {
+  Dumps f;
+  char name[1024] = {};
+  std::size_t room = sizeof name, size = 7;
+  OK(f.get_global(CU_COREDUMP_PIPE, name, &room));
+  CHECK(name[0] == '\0');
+  char chosen[] = "a_pipe";
+  OK(f.set_global(CU_COREDUMP_PIPE, chosen, &size));
+  f.enable(CU_COREDUMP_ENABLE_USER_TRIGGER);
+  OK(f.get_global(CU_COREDUMP_PIPE, name, &room));
+  CHECK(std::string(name) == "a_pipe");
+  CHECK(f.byte_of_process(CU_COREDUMP_ENABLE_ON_EXCEPTION) == 1);
+}
+
+TEST_CASE("what a core dump leaves out is told in two ways") {
+  Dumps f;
+  const auto told = [&f](unsigned flags) {
+    std::size_t size = sizeof flags;
+    OK(f.set_global(generation_flags, &flags, &size));
+    return std::pair(f.byte_of_process(CU_COREDUMP_TRIGGER_HOST), f.byte_of_process(CU_COREDUMP_LIGHTWEIGHT));
+  };
+  CHECK(told(0) == std::pair(1, 0));
+  CHECK(told(0x10) == std::pair(0, 0));
+  CHECK(told(0x2f) == std::pair(1, 1));
+  CHECK(told(0x3f) == std::pair(0, 1));
+  f.enable(CU_COREDUMP_TRIGGER_HOST);
+  unsigned flags = 0;
+  std::size_t size = sizeof flags;
+  OK(f.get_global(generation_flags, &flags, &size));
+  CHECK(flags == 0x2f);
+}
+
+TEST_CASE("the simulator does not guess about core dumps without some parts") {
+  const auto ends_with = [](unsigned flags) {
+    return death_of([flags] {
+      Dumps f;
+      unsigned given = flags;
+      std::size_t size = sizeof given;
+      OK(f.set_global(generation_flags, &given, &size));
+      f.byte_of_process(CU_COREDUMP_LIGHTWEIGHT);
+    });
+  };
+  CHECK(ends_with(1).says("cuCoredumpGetAttributeGlobal: not modelled"));
+  CHECK(ends_with(0x40).says("cuCoredumpSetAttributeGlobal: not modelled"));
+}
+
+TEST_CASE("a new context has the settings of core dumps that the process has") {
+  Dumps f;
+  f.enable(CU_COREDUMP_LIGHTWEIGHT);
+  std::size_t size = 1;
+  unsigned char found = 7;
+  OK(f.get(CU_COREDUMP_LIGHTWEIGHT, &found, &size));
+  CHECK(found == 0);
+  CUcontext made = nullptr;
+  OK(f.cu.context_create(&made, 0, 0)); // and makes it current
+  OK(f.get(CU_COREDUMP_LIGHTWEIGHT, &found, &size));
+  CHECK(found == 1);
+  unsigned char two = 2; // dumps on exceptions keep the byte
+  OK(f.set(CU_COREDUMP_ENABLE_ON_EXCEPTION, &two, &size));
+  OK(f.get(CU_COREDUMP_ENABLE_ON_EXCEPTION, &found, &size));
+  CHECK(found == 2);
 }
 
 TEST_CASE("a wrong setting of core dumps is refused before the context is looked at") {

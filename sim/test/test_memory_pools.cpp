@@ -18,8 +18,10 @@ struct Pools : Fixture {
         free_async(FIND(cuMemFreeAsync, 11020)), standard(FIND(cuMemGetDefaultMemPool, 13000)),
         current(FIND(cuMemGetMemPool, 13000)), choose(FIND(cuMemSetMemPool, 13000)),
         choose_for_device(FIND(cuDeviceSetMemPool, 11020)), fill(FIND(cuMemsetD8, 3020)),
-        to_host(FIND(cuMemcpyDtoH, 3020)), free_host(FIND(cuMemFreeHost, 2000)),
-        attribute(FIND(cuPointerGetAttribute, 4000)) {}
+        to_host(FIND(cuMemcpyDtoH, 3020)), copy_async(FIND(cuMemcpyAsync, 4000)), free(FIND(cuMemFree, 3020)),
+        free_host(FIND(cuMemFreeHost, 2000)), pool_attribute(FIND(cuMemPoolGetAttribute, 11020)),
+        set_pool_attribute(FIND(cuMemPoolSetAttribute, 11020)), attribute(FIND(cuPointerGetAttribute, 4000)) {
+  }
 #undef FIND
 
   CUmemoryPool pool(const CUmemPoolProps& properties) {
@@ -50,7 +52,11 @@ struct Pools : Fixture {
   PFN_cuDeviceSetMemPool_v11020 choose_for_device;
   PFN_cuMemsetD8_v3020 fill;
   PFN_cuMemcpyDtoH_v3020 to_host;
+  PFN_cuMemcpyAsync_v4000 copy_async;
+  PFN_cuMemFree_v3020 free;
   PFN_cuMemFreeHost_v2000 free_host;
+  PFN_cuMemPoolGetAttribute_v11020 pool_attribute;
+  PFN_cuMemPoolSetAttribute_v11020 set_pool_attribute;
   PFN_cuPointerGetAttribute_v4000 attribute;
 };
 
@@ -87,17 +93,16 @@ TEST_CASE("a pool of managed memory has neither a usage nor a largest size, and 
   CHECK(f.create_pool(&made, &wish) == CUDA_ERROR_OUT_OF_MEMORY);
 }
 
-TEST_CASE("an allocation beyond the largest size of a pool is not modelled") {
-  const Death death = death_of([] {
-    Pools f;
-    CUmemPoolProps wish = on_device;
-    wish.maxSize = 1000;
-    const CUmemoryPool pool = f.pool(wish);
-    CUdeviceptr pointer = 0;
-    if (f.allocate(&pointer, 1000, pool, f.stream) == CUDA_SUCCESS) f.allocate(&pointer, 1, pool, f.stream);
-  });
-  CHECK(death.aborted);
-  CHECK(death.says("an allocation beyond the maximal size of a memory pool"));
+TEST_CASE("the largest size of a pool counts in chunks of 32 MiB") {
+  Pools f;
+  CUmemPoolProps wish = on_device;
+  wish.maxSize = 1000;
+  const CUmemoryPool pool = f.pool(wish);
+  CUdeviceptr pointer = 0;
+  OK(f.allocate(&pointer, (32 << 20) - 512, pool, f.stream));
+  OK(f.allocate(&pointer, 1, pool, f.stream));
+  CHECK(f.allocate(&pointer, 1, pool, f.stream) == CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK(pointer == 0);
 }
 
 TEST_CASE("memory of a pool of the host is memory of the host, which the device can be given access to") {
@@ -136,15 +141,109 @@ TEST_CASE("a pool of the host allocates in no capture, which goes on") {
   OK(f.cu.end_capture(f.stream, &graph));
 }
 
-TEST_CASE("a device without access to a pool of the host does not use its memory") {
-  const Death death = death_of([] {
-    Pools f;
-    CUdeviceptr pointer = 0;
-    f.allocate(&pointer, 64, f.pool(on_host), f.stream);
-    f.fill(pointer, 7, 64);
-  });
-  CHECK(death.aborted);
-  CHECK(death.says("a pool of the host that no device may access"));
+TEST_CASE("a device without access to a pool of the host copies its memory, and does not fill it") {
+  Pools f;
+  CUdeviceptr pointer = 0, device = 0;
+  OK(f.allocate(&pointer, 64, f.pool(on_host), f.stream));
+  OK(f.allocate(&device, 64, f.pool(on_device), f.stream));
+  CHECK(f.fill(pointer, 7, 64) == CUDA_ERROR_INVALID_VALUE);
+  OK(f.fill(device, 7, 64));
+  OK(f.copy_async(pointer, device, 64, f.stream));
+  OK(f.cu.stream_synchronize(f.stream));
+  CHECK(*reinterpret_cast<const char*>(pointer) == 7);
+  CHECK(f.copy_async(pointer, device, 65, f.stream) == CUDA_ERROR_INVALID_VALUE);
+}
+
+TEST_CASE("a managed pool of a device allocates in a capture") {
+  Pools f;
+  const CUmemoryPool pool = f.pool(managed);
+  CUdeviceptr pointer = 0;
+  CUgraph graph = nullptr;
+  OK(f.cu.begin_capture(f.stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+  OK(f.allocate(&pointer, 64, pool, f.stream));
+  OK(f.cu.end_capture(f.stream, &graph));
+  CHECK(pointer != 0);
+}
+
+TEST_CASE("a stream takes a freed block if it comes after the free, or waits for it in a full pool") {
+  Pools f;
+  CUmemPoolProps wish = on_device;
+  wish.maxSize = 32 << 20;
+  const CUmemoryPool pool = f.pool(wish);
+  const std::size_t size = 24 << 20;
+  int no = 0, yes = 1;
+  const auto allow = [&](int* follow, int* opportunistic, int* internal) {
+    OK(f.set_pool_attribute(pool, CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES, follow));
+    OK(f.set_pool_attribute(pool, CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC, opportunistic));
+    OK(f.set_pool_attribute(pool, CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES, internal));
+  };
+  CUstream other = nullptr;
+  CUevent freed = nullptr;
+  OK(f.cu.stream_create(&other, CU_STREAM_NON_BLOCKING));
+  OK(f.cu.event_create(&freed, CU_EVENT_DISABLE_TIMING));
+  CUdeviceptr first = 0, second = 0;
+  OK(f.allocate(&first, size, pool, f.stream));
+  sim::hold(f.stream);
+  OK(f.free_async(first, f.stream));
+  OK(f.cu.event_record(freed, f.stream));
+  allow(&no, &yes, &no);
+  CHECK(f.allocate(&second, size, pool, other) == CUDA_ERROR_OUT_OF_MEMORY);
+  allow(&yes, &no, &no);
+  CHECK(f.allocate(&second, size, pool, other) == CUDA_ERROR_OUT_OF_MEMORY);
+  SECTION("by an event") {
+    OK(f.cu.stream_wait(other, freed, 0));
+    OK(f.allocate(&second, size, pool, other));
+  }
+  SECTION("in the stream itself") { OK(f.allocate(&second, size, pool, f.stream)); }
+  SECTION("by a wait of the pool") {
+    allow(&no, &no, &yes);
+    OK(f.allocate(&second, size, pool, other));
+    CHECK(f.cu.stream_query(other) == CUDA_ERROR_NOT_READY);
+  }
+  CHECK(second == first);
+  sim::release(f.stream);
+  OK(f.cu.stream_synchronize(other));
+}
+
+TEST_CASE("cuMemFree does not wait for a fill, which ends with a fault") {
+  Pools f;
+  const CUmemoryPool pool = f.pool(on_device);
+  const auto fill_async = f.cu.find<PFN_cuMemsetD8Async_v3020>("cuMemsetD8Async", 3020);
+  CUdeviceptr pointer = 0;
+  OK(f.allocate(&pointer, 1000, pool, f.stream));
+  OK(f.cu.stream_synchronize(f.stream));
+  sim::hold(f.stream);
+  OK(fill_async(pointer, 1, 1000, f.stream));
+  SECTION("for memory of a pool") {
+    OK(f.free(pointer));
+    sim::release(f.stream);
+    CHECK(f.cu.stream_synchronize(f.stream) == CUDA_ERROR_LAUNCH_FAILED);
+  }
+  SECTION("but not after cuMemFreeAsync") {
+    CUstream other = nullptr;
+    OK(f.cu.stream_create(&other, CU_STREAM_NON_BLOCKING));
+    OK(f.free_async(pointer, other));
+    OK(f.cu.stream_synchronize(other));
+    sim::release(f.stream);
+    OK(f.cu.stream_synchronize(f.stream));
+  }
+}
+
+TEST_CASE("what cuMemFree returns to a pool counts as used until a call waits") {
+  Pools f;
+  const CUmemoryPool pool = f.pool(on_host);
+  CUdeviceptr pointer = 0;
+  const auto used = [&] {
+    std::uint64_t bytes = 0;
+    OK(f.pool_attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &bytes));
+    return bytes;
+  };
+  OK(f.allocate(&pointer, 1000, pool, f.stream));
+  OK(f.cu.stream_synchronize(f.stream));
+  OK(f.free(pointer));
+  CHECK(used() == 1000);
+  OK(f.cu.stream_synchronize(f.stream));
+  CHECK(used() == 0);
 }
 
 TEST_CASE("each place has a pool for each type of memory") {
@@ -162,7 +261,7 @@ TEST_CASE("each place has a pool for each type of memory") {
   CHECK(f.destroy_pool(of_device) == CUDA_ERROR_INVALID_VALUE);
   OK(f.destroy_pool(pool));
   OK(f.current(&found, &place, type));
-  CHECK(found == of_device);
+  CHECK(found != of_device);
 
   CUmemLocation nowhere = {CU_MEM_LOCATION_TYPE_NONE, 0};
   OK(f.standard(&found, &nowhere, type));
@@ -181,13 +280,15 @@ TEST_CASE("each place has a pool for each type of memory") {
   CHECK(found != chosen);
 }
 
-TEST_CASE("memory of a managed pool can be prefetched, and takes no advice about reading") {
+TEST_CASE("memory of a managed pool can be prefetched, and takes no advice") {
   Pools f;
   const auto advise = f.cu.find<PFN_cuMemAdvise_v12020>("cuMemAdvise", 12020);
   const auto prefetch = f.cu.find<PFN_cuMemPrefetchAsync_v12020>("cuMemPrefetchAsync", 12020);
   CUdeviceptr pointer = 0;
   OK(f.allocate(&pointer, 1000, f.pool(managed), f.stream));
-  CHECK(advise(pointer, 1000, CU_MEM_ADVISE_SET_READ_MOSTLY, managed.location) == CUDA_ERROR_NOT_SUPPORTED);
+  for (const CUmem_advise advice :
+       {CU_MEM_ADVISE_SET_READ_MOSTLY, CU_MEM_ADVISE_SET_PREFERRED_LOCATION, CU_MEM_ADVISE_SET_ACCESSED_BY})
+    CHECK(advise(pointer, 1000, advice, managed.location) == CUDA_ERROR_NOT_SUPPORTED);
   OK(prefetch(pointer, 1000, managed.location, 0, f.stream));
   OK(f.fill(pointer, 7, 1000));
   char byte = 0;

@@ -59,7 +59,7 @@ void sleep(long long nanoseconds) { std::this_thread::sleep_for(std::chrono::nan
 // The functions of a DriverTable from cuInit on, in their order. Loops over names without pointers take much
 // less space than a call, a comparison and relocations for each function.
 constexpr std::size_t first_place = offsetof(DriverTable, cuInit_v2000);
-constexpr std::size_t places = (sizeof(DriverTable) - first_place) / sizeof(Address);
+constexpr std::size_t table_places = (sizeof(DriverTable) - first_place) / sizeof(Address);
 constexpr char written_names[] =
 #define CUEVENT_REQUIRED(name, since) #name "\0"
 #include <cuevent/driver_symbols.inc>
@@ -69,13 +69,13 @@ struct FunctionNames {
   constexpr FunctionNames() noexcept {
     std::size_t to = 0;
     const char* from = written_names;
-    for (std::size_t i = 0; i < places; ++i) {
+    for (std::size_t i = 0; i < table_places; ++i) {
       for (from += 2; *from != '\0'; ++from)
         text[to++] = *from;
       text[to++] = *from++;
     }
   }
-  char text[sizeof written_names - 1 - 2 * places]{};
+  char text[sizeof written_names - 1 - 2 * table_places]{};
 };
 constexpr FunctionNames function_names;
 /// The version of each signature. Negative if the function is optional.
@@ -84,7 +84,7 @@ constexpr short function_versions[] = {
 #define CUEVENT_OPTIONAL(name, since) -since,
 #include <cuevent/driver_symbols.inc>
 };
-static_assert(std::size(function_versions) == places);
+static_assert(std::size(function_versions) == table_places);
 
 Address* functions_of(DriverTable& table) noexcept {
   return reinterpret_cast<Address*>(reinterpret_cast<char*>(&table) + first_place);
@@ -100,7 +100,7 @@ void disable(DriverTable& table, Address function) noexcept {
   table.get_proc_address = reinterpret_cast<GetProcAddress>(function);
   table.clock_now = steady_now; // the functions of a simulated driver cannot be used either
   table.pause = sleep;
-  for (std::size_t i = 0; i < places; ++i)
+  for (std::size_t i = 0; i < table_places; ++i)
     __atomic_store_n(&functions_of(table)[i], function, __ATOMIC_RELAXED);
 }
 
@@ -208,7 +208,7 @@ constinit Tables Tables::only;
   table->version = version_of(get_proc_address);
   table->get_proc_address = get_proc_address;
   const char* name = function_names.text;
-  for (std::size_t i = 0; i < places; ++i) {
+  for (std::size_t i = 0; i < table_places; ++i) {
     const int written = function_versions[i];
     const int since = std::abs(written);
     void* function = nullptr;
@@ -304,7 +304,7 @@ bool operator==(const DriverTable& a, const DriverTable& b) noexcept {
   if (a.version != b.version || a.get_proc_address != b.get_proc_address || a.clock_now != b.clock_now ||
       a.pause != b.pause)
     return false;
-  for (std::size_t i = 0; i < places; ++i)
+  for (std::size_t i = 0; i < table_places; ++i)
     if (__atomic_load_n(&functions_of(a)[i], __ATOMIC_RELAXED) !=
         __atomic_load_n(&functions_of(b)[i], __ATOMIC_RELAXED))
       return false;
@@ -334,7 +334,7 @@ void Driver::fail(CUresult result, const char* call, const char* advice) const {
   if (!*this) throw_error(result, call, "the Driver is empty: take one from Driver::instance()");
   if (result == CUDA_ERROR_NOT_INITIALIZED) throw_error(result, call, forked);
   const char* name = function_names.text;
-  for (std::size_t i = 0; result == CUDA_ERROR_NOT_SUPPORTED && i < places; ++i) {
+  for (std::size_t i = 0; result == CUDA_ERROR_NOT_SUPPORTED && i < table_places; ++i) {
     if (is_missing(functions_of(*table_)[i]) && std::strncmp(call, "cu", 2) == 0 &&
         std::strcmp(call + 2, name) == 0)
       fail_unsupported(*table_, call, call, std::abs(function_versions[i]));

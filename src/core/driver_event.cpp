@@ -94,13 +94,6 @@ CUresult DriverEvent::wait_as_captured(CUstream stream) const noexcept {
   return call_wait(stream, capture.capturing() ? WaitFlags::external : WaitFlags::none);
 }
 
-void DriverEvent::close() {
-  if (event_ == nullptr) fail_empty("cuEventDestroy");
-  const Driver driver = context_.driver();
-  const CUresult result = try_close();
-  if (result != CUDA_SUCCESS) driver.fail(result, "cuEventDestroy");
-}
-
 CUresult DriverEvent::try_close() noexcept {
   if (event_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   const Context context = context_; // keeps the context until the event is destroyed

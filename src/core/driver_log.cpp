@@ -38,7 +38,10 @@ public:
   bool complete = false;       ///< the last line has come
 
   std::string_view lines() const noexcept { return {text_, used_}; }
-  std::string_view last_line() const noexcept { return lines().substr(lines().rfind('\n') + 1); }
+  std::string_view last_line() const noexcept {
+    const std::size_t begin = lines().rfind('\n') + 1;
+    return {text_ + begin, used_ - begin};
+  }
   void clear() noexcept {
     used_ = 0;
     complete = false;
@@ -135,29 +138,6 @@ constinit thread_local Mine own_slot [[gnu::tls_model("initial-exec")]] = {0, 0}
          (size == call.size() || name[call.size()] == '_');
 }
 
-/// A copy of the thread's lines.
-struct Lines {
-  [[gnu::cold]] Lines(CUresult result, const char* call, bool forget) noexcept {
-    Slot* const slot = call != nullptr ? hold_mine() : nullptr;
-    if (slot == nullptr) return;
-    const std::string_view all = slot->lines();
-    const std::size_t last = all.size() - slot->last_line().size();
-    if (slot->complete && is_about(slot->last_line(), result, call)) {
-      std::memcpy(text, all.data(), all.size());
-      size = all.size();
-      reasons_size = last == 0 ? 0 : last - 1;
-      if (forget) slot->clear();
-    }
-    slot->let_go();
-  }
-  std::string_view all() const noexcept { return {text, size}; }
-  std::string_view reasons() const noexcept { return {text, reasons_size}; }
-
-  char text[most_words];
-  std::size_t size = 0;
-  std::size_t reasons_size = 0;
-};
-
 // The callbacks. A thread may hold this lock during a driver call.
 ProcessLock changing;
 // Guarded by the lock
@@ -204,12 +184,22 @@ void unregister_in(KeptTable& table) noexcept {
   return std::exchange(chosen, wanted);
 }
 
-std::string driver_log(CUresult result, const char* call) {
-  return std::string(Lines(result, call, false).all());
+[[gnu::cold]] LoggedLines::LoggedLines(CUresult result, const char* call, Words then) noexcept {
+  Slot* const slot = call != nullptr ? hold_mine() : nullptr;
+  if (slot == nullptr) return;
+  const std::string_view all = slot->lines();
+  const std::size_t last = all.size() - slot->last_line().size();
+  if (slot->complete && is_about(slot->last_line(), result, call)) {
+    std::memcpy(text, all.data(), all.size());
+    size = all.size();
+    reasons_size = last == 0 ? 0 : last - 1;
+    if (then == Words::take) slot->clear();
+  }
+  slot->let_go();
 }
 
 [[gnu::cold]] DriverWords::DriverWords(CUresult result, const char* call, Words then) noexcept {
-  const Lines lines(result, call, then == Words::take);
+  const LoggedLines lines(result, call, then);
   char* out = text;
   for (const char one : lines.reasons()) {
     *out++ = one == '\n' ? ';' : one;

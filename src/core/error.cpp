@@ -2,6 +2,7 @@
 #include <cuevent/error.hpp>
 
 #include "core/driver_log.hpp"
+#include "core/error_hook.hpp"
 #include "core/error_texts.hpp"
 #include "core/failure.hpp"
 #include "core/status.hpp"
@@ -49,18 +50,15 @@ ErrorText::ErrorText(int code) noexcept {
   }
 }
 
-namespace {
-
-constexpr const char* unknown_call = "an unknown call";
-constexpr std::size_t longest_message = 400;
-
-/// "CUDA_ERROR_NOT_READY (600)", or "CUresult 987" for an unknown code. If `before_text` is not empty, the
-/// text follows.
-[[gnu::cold]] void write_name(char (&out)[longest_message], int code, const ErrorText& said,
-                              const char* before_text = "") noexcept {
+void write_name(char (&out)[longest_message], int code, const ErrorText& said,
+                const char* before_text) noexcept {
   std::snprintf(out, sizeof out, "%s%s%s%d%s%s%s", said.prefix, said.name, said.after_name, code, said.end,
                 before_text, *before_text != '\0' ? said.text : "");
 }
+
+namespace {
+
+constexpr const char* unknown_call = "an unknown call";
 
 class DriverCategory final : public std::error_category {
 public:
@@ -107,35 +105,11 @@ constinit const OnlyCategory only_category;
                result, words.text[0] != '\0' ? "; the driver says: " : "", words.text);
 }
 
-/// A hook that was installed at least once. Never freed: a report on another thread may still read it.
-struct KnownHook {
-  ErrorHook hook;
-  KnownHook* older;
-};
-constinit KnownHook default_hook{{print_error, nullptr}, nullptr};
-constinit std::atomic<KnownHook*> newest_hook{&default_hook};
-// One pointer: a report sees a function with its own user pointer, and a fork finds no lock held.
-constinit std::atomic<const KnownHook*> hook{&default_hook};
-
-/// The entry of `wanted`, a new one if it is not known. Null if there is no memory.
-const KnownHook* known(const ErrorHook& wanted) noexcept {
-  KnownHook* newest = newest_hook.load();
-  for (const KnownHook* each = newest; each != nullptr; each = each->older)
-    if (each->hook == wanted) return each;
-  auto* const added = new (std::nothrow) KnownHook{wanted, newest};
-  if (added == nullptr) return nullptr;
-  while (!newest_hook.compare_exchange_weak(added->older, added)) {
-  }
-  return added;
-}
-
 } // namespace
 
-std::string to_string(CUresult result) {
-  char text[longest_message];
-  write_name(text, result, ErrorText(result));
-  return text;
-}
+constinit KnownHook default_hook{{print_error, nullptr}, nullptr};
+// One pointer: a report sees a function with its own user pointer, and a fork finds no lock held.
+constinit std::atomic<const KnownHook*> installed_hook{&default_hook};
 
 ErrorKind kind_of(CUresult result) noexcept {
   const ErrorRow* const row = find_row(result);
@@ -214,6 +188,10 @@ void throw_error(CUresult result, const char* call, const char* advice) {
   throw_failure({.result = result, .call = call, .advice = advice});
 }
 
+void throw_error(ErrorCause cause, const char* call, const char* advice) {
+  throw_failure({.result = result_for(cause), .call = call, .advice = advice, .cause = cause});
+}
+
 namespace {
 
 [[noreturn, gnu::cold]] void fail_as(Thrown thrown, const char* call, const char* words, const char* format,
@@ -247,15 +225,10 @@ void throw_refused(CUresult result, const char* call, const char* advice) {
   throw_failure({.result = result, .call = call, .advice = advice, .words = words.text});
 }
 
-ErrorHook set_error_hook(const ErrorHook& next) noexcept {
-  const KnownHook* const entry = next.function != nullptr ? known(next) : &default_hook;
-  return (entry != nullptr ? hook.exchange(entry) : hook.load())->hook;
-}
-
 void report_error(CUresult result, const char* call) noexcept {
   // The driver is gone with all its objects, and destructors do nothing.
   if (result == CUDA_ERROR_NOT_INITIALIZED || result == CUDA_ERROR_DEINITIALIZED) return;
-  const ErrorHook& installed = hook.load()->hook;
+  const ErrorHook& installed = installed_hook.load()->hook;
   installed.function(result, call, installed.user);
 }
 

@@ -189,4 +189,11 @@ private:
   char decoded_[longest_row]; // uninitialised
 };
 
+constexpr std::size_t longest_message = 400;
+
+/// "CUDA_ERROR_NOT_READY (600)", or "CUresult 987" for an unknown code. If `before_text` is not empty, the
+/// text follows.
+[[gnu::cold]] void write_name(char (&out)[longest_message], int code, const ErrorText& said,
+                              const char* before_text = "") noexcept;
+
 }} // namespace cuevent::CUEVENT_ABI

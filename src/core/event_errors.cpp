@@ -45,9 +45,6 @@ ContextName::ContextName(const Driver& driver, CUcontext handle) noexcept {
     std::snprintf(text, sizeof text, "context 0x%jx (lost)", address);
 }
 
-ContextName::ContextName(const Context& context) noexcept
-    : ContextName(context.driver(), context.native_handle()) {}
-
 void fail_recorded_in_capture(const char* call, const char* which) {
   fail_refused(
       ErrorCause::recorded_in_capture, call,
@@ -60,11 +57,6 @@ void fail_empty(const char* call, const char* which) {
   fail(ErrorCause::empty_event, call,
        "%s is empty, because it was default-constructed, moved from, closed or released: make or assign an "
        "event first",
-       which);
-}
-
-void fail_unrecorded(const char* call, const char* which) {
-  fail(ErrorCause::never_recorded, call, "%s was not recorded since it was acquired: call record() first",
        which);
 }
 

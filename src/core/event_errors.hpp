@@ -12,7 +12,8 @@ inline bool has(EventFlags flags, EventFlags flag) noexcept { return (flags & fl
 /// "context 0x55d0c0ffee (device 0)"
 struct ContextName {
   [[gnu::cold]] ContextName(const Driver& driver, CUcontext handle) noexcept;
-  [[gnu::cold]] explicit ContextName(const Context& context) noexcept;
+  explicit ContextName(const Context& context) noexcept
+      : ContextName(context.driver(), context.native_handle()) {}
 
   char text[64];
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <cuevent/driver_event.hpp>
 
+#include "core/event_errors.hpp"
 #include "core/failure.hpp"
 
 namespace cuevent { inline namespace CUEVENT_ABI {
@@ -29,6 +30,13 @@ DriverEvent DriverEvent::from_native_handle(const Context& context, CUevent even
 DriverEvent DriverEvent::borrow(const Context& context, CUevent event, EventFlags flags) {
   check_handle(event, "DriverEvent::borrow");
   return DriverEvent(context, event, flags, Ownership::borrowed);
+}
+
+void DriverEvent::close() {
+  if (event_ == nullptr) fail_empty("cuEventDestroy");
+  const Driver driver = context_.driver();
+  const CUresult result = try_close();
+  if (result != CUDA_SUCCESS) driver.fail(result, "cuEventDestroy");
 }
 
 }} // namespace cuevent::CUEVENT_ABI

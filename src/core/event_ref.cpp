@@ -28,6 +28,11 @@ CUresult check_lease_flags(const Context& context, CUstream stream, Flags flags)
 
 constinit const DriverEvent EventAccess::none_;
 
+void fail_unrecorded(const char* call, const char* which) {
+  fail(ErrorCause::never_recorded, call, "%s was not recorded since it was acquired: call record() first",
+       which);
+}
+
 EventRef::EventRef(CUevent event, const Driver& driver) noexcept : EventRef() {
   if (event == nullptr || !driver) return;
   event_ = event;

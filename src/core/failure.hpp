@@ -3,9 +3,8 @@
 //
 // An exception class takes 350 bytes, most of them relocations, and there are more than a hundred. So each
 // kind's classes are a source of their own, and this header refers to them weakly: a program with
-// libcuevent.a contains the classes that it names. Code that small programs contain throws through these
-// functions. Other code may write `throw InvalidHandle(...)`, and its programs then contain the classes of
-// that kind.
+// libcuevent.a contains the classes that it names. The library throws through throw_error() and these
+// functions, because each `throw` of a class would bring the classes of its kind along.
 #pragma once
 
 #include <cuevent/error.hpp>
@@ -37,6 +36,9 @@ constexpr CUresult result_for(ErrorCause cause) noexcept {
 
 /// Throws the class of the cause, of the code or of the kind, the first one that this program contains.
 [[noreturn, gnu::cold]] void throw_failure(const Failure& failure);
+
+/// As the public throw_error(), for the class of a cause.
+[[noreturn, gnu::cold]] void throw_error(ErrorCause cause, const char* call, const char* advice);
 
 /// Which class to throw: of a code, of a cause, or of a kind that the driver's call as a whole has.
 struct Thrown {

@@ -9,7 +9,7 @@ namespace cuevent { inline namespace CUEVENT_ABI {
 
 namespace {
 
-constexpr std::size_t digits = 2 * sizeof(IpcHandle);
+constexpr std::size_t handle_digits = 2 * sizeof(IpcHandle);
 
 /// The value of a hexadecimal digit, or 16 for any other character.
 unsigned value_of(char digit) noexcept {
@@ -23,7 +23,7 @@ unsigned value_of(char digit) noexcept {
 
 std::string IpcHandle::to_string() const {
   std::string text;
-  text.reserve(digits);
+  text.reserve(handle_digits);
   for (const std::byte byte : bytes) {
     text += "0123456789abcdef"[unsigned(byte) >> 4];
     text += "0123456789abcdef"[unsigned(byte) & 15];
@@ -34,8 +34,9 @@ std::string IpcHandle::to_string() const {
 IpcHandle IpcHandle::parse(std::string_view text) {
   IpcHandle handle;
   if (try_parse(handle, text) == CUDA_SUCCESS) return handle;
-  std::string advice = "an IPC handle is " + std::to_string(digits) + " hexadecimal digits, and this text ";
-  if (text.size() != digits) {
+  std::string advice =
+      "an IPC handle is " + std::to_string(handle_digits) + " hexadecimal digits, and this text ";
+  if (text.size() != handle_digits) {
     advice += "has " + std::to_string(text.size());
   } else {
     std::size_t wrong = 0;
@@ -48,7 +49,7 @@ IpcHandle IpcHandle::parse(std::string_view text) {
 }
 
 CUresult IpcHandle::try_parse(IpcHandle& out, std::string_view text) noexcept {
-  if (text.size() != digits) return CUDA_ERROR_INVALID_VALUE;
+  if (text.size() != handle_digits) return CUDA_ERROR_INVALID_VALUE;
   IpcHandle handle;
   for (std::size_t i = 0; i < handle.bytes.size(); ++i) {
     const unsigned high = value_of(text[2 * i]), low = value_of(text[2 * i + 1]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The texts of core's values, except results (error.cpp).
+// The texts of core's values, except results (result_text.cpp).
 #include <cuevent/text.hpp>
 
 #include <cuevent/event_ref.hpp>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include <cuevent/capture.hpp>
-#include <cuevent/error.hpp>
 
 #include "core/capture_state.hpp"
 #include "core/explanation.hpp"
+#include "core/failure.hpp"
 #include "core/on_stream.hpp"
 #include "core/refusal.hpp"
 #include "core/require_context.hpp"
@@ -37,8 +37,8 @@ constexpr const char* record_event = "cuEventRecordWithFlags";
 constexpr const char* record_empty = "StreamCapture::record";
 
 [[noreturn]] void fail_active(const char* call) {
-  throw IllegalState(call,
-                     "this object has a capture that was not ended: end it first, or use another object");
+  throw_error(CUDA_ERROR_ILLEGAL_STATE, call,
+              "this object has a capture that was not ended: end it first, or use another object");
 }
 
 const char* advice_to_begin(CUresult result) noexcept {
@@ -53,7 +53,7 @@ const char* advice_to_begin(CUresult result) noexcept {
 void fail_home(CUresult result, const Context& context, const char* refused) {
   const char* const get_context = "cuStreamGetCtx";
   if (result == CUDA_ERROR_INVALID_HANDLE && is_call(refused, get_context))
-    throw ContextMismatch(refused, name_its_context);
+    throw_error(ErrorCause::context_mismatch, refused, name_its_context);
   if (is_call(refused, get_context) || is_call(refused, "cuCtxGetId")) context.driver().fail(result, refused);
 }
 
@@ -142,8 +142,8 @@ void StreamCapture::fail_begin(CUresult result, const Context& context, const Gr
   if (active_) fail_active(begin_in_graph);
   require_not_empty(graph, begin_in_graph);
   if (graph.context().driver() != context.driver())
-    throw ContextMismatch(begin_in_graph,
-                          "the graph belongs to another driver: make it with the context's driver");
+    throw_error(ErrorCause::context_mismatch, begin_in_graph,
+                "the graph belongs to another driver: make it with the context's driver");
   fail_home(result, context, refused_call(nullptr, result, begin_in_graph));
   context.driver().fail(result, begin_in_graph, advice_to_begin(result));
 }
@@ -205,8 +205,9 @@ void StreamCapture::fail_record(CUresult result, EventRef event, CUstream stream
   if (event || call == record_empty)
     Explanation::fail_record(event, result, StreamRef(stream), RecordFlags::external);
   if (result == CUDA_ERROR_ILLEGAL_STATE)
-    throw ExternalOutsideCapture(call, "the stream is not being captured, and the graph owns the event now: "
-                                       "pass a stream of this capture, with another event");
+    throw_error(ErrorCause::external_outside_capture, call,
+                "the stream is not being captured, and the graph owns the event now: "
+                "pass a stream of this capture, with another event");
   context_.driver().fail(result, call);
 }
 
@@ -241,7 +242,8 @@ CUresult StreamCapture::try_end(Graph& out) noexcept {
 
 void StreamCapture::fail_end(CUresult result) const {
   const char* const call = refused_call(this, result, end_capture);
-  if (call == end_again) throw IllegalState(call, "this capture has already ended: begin a new one");
+  if (call == end_again)
+    throw_error(CUDA_ERROR_ILLEGAL_STATE, call, "this capture has already ended: begin a new one");
   context_.driver().fail(result, call);
 }
 

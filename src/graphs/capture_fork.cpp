@@ -107,7 +107,8 @@ CaptureFork::~CaptureFork() {
 
 void CaptureFork::next_branch() {
   if (!open_)
-    throw IllegalState("CaptureFork::next_branch", "the branches have been joined: make another CaptureFork");
+    throw_error(CUDA_ERROR_ILLEGAL_STATE, "CaptureFork::next_branch",
+                "the branches have been joined: make another CaptureFork");
   CaptureReading reading;
   CUresult result = read(reading);
   if (result != CUDA_SUCCESS) fail(result, get_info);

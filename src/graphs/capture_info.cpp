@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <cuevent/capture_info.hpp>
 
+#include "core/failure.hpp"
 #include "core/require_context.hpp"
 #include "core/result_of.hpp"
 #include "graphs/capture_reading.hpp"
@@ -11,8 +12,9 @@ namespace cuevent { inline namespace CUEVENT_ABI {
 
 Graph CaptureInfo::graph() const {
   if (graph_ == nullptr)
-    throw IllegalState("capture_info", "there is no graph, because the stream was not being captured or its "
-                                       "capture was invalidated: check that status() is active");
+    throw_error(CUDA_ERROR_ILLEGAL_STATE, "capture_info",
+                "there is no graph, because the stream was not being captured or its "
+                "capture was invalidated: check that status() is active");
   return Graph::borrow(context_, graph_);
 }
 

@@ -75,10 +75,11 @@ int EndNotice::native_handle() {
   int descriptor = -1;
   const CUresult result = try_native_handle(descriptor);
   if (result == CUDA_ERROR_INVALID_HANDLE)
-    throw InvalidHandle(get_descriptor, "the notice belongs to no graph: make one with Graph::end_notice()");
+    throw_error(CUDA_ERROR_INVALID_HANDLE, get_descriptor,
+                "the notice belongs to no graph: make one with Graph::end_notice()");
   if (result != CUDA_SUCCESS)
-    throw OperatingSystem(get_descriptor,
-                          "the kernel makes no eventfd: raise the limit of open files, or ask ended()");
+    throw_error(CUDA_ERROR_OPERATING_SYSTEM, get_descriptor,
+                "the kernel makes no eventfd: raise the limit of open files, or ask ended()");
   return descriptor;
 }
 

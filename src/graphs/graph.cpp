@@ -472,11 +472,12 @@ void Graph::fail_find(CUresult result, const char* call, EventRef event) const {
   require_event(context_, event, call);
   const char* const refused = refused_call(this, result, call);
   if (result == CUDA_ERROR_INVALID_VALUE && is_call(refused, call))
-    throw InvalidValue(call, "several nodes of the graph have this event: choose one of event_nodes()");
+    throw_error(CUDA_ERROR_INVALID_VALUE, call,
+                "several nodes of the graph have this event: choose one of event_nodes()");
   if (result == CUDA_ERROR_NOT_FOUND && is_call(refused, call))
-    throw NotFound(
-        call, "no node of the graph has this event: record or wait with the external flag in the capture, "
-              "or look for the event that set_event() gave the node");
+    throw_error(CUDA_ERROR_NOT_FOUND, call,
+                "no node of the graph has this event: record or wait with the external flag in the capture, "
+                "or look for the event that set_event() gave the node");
   fail(result, refused);
 }
 

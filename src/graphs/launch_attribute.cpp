@@ -2,6 +2,7 @@
 #include <cuevent/launch_attribute.hpp>
 
 #include "core/event_errors.hpp"
+#include "core/failure.hpp"
 
 namespace cuevent { inline namespace CUEVENT_ABI {
 
@@ -10,9 +11,12 @@ namespace {
 constexpr const char* launch_kernel = "cuLaunchKernelEx";
 
 void check(EventRef event, EventFlags refused, const char* advice) {
-  if (!event) throw EmptyEvent(launch_kernel, "the event is empty: give the launch an event to record");
+  if (!event)
+    throw_error(ErrorCause::empty_event, launch_kernel,
+                "the event is empty: give the launch an event to record");
   if (event.leased()) fail_lease(launch_kernel);
-  if ((event.flags() & refused) != EventFlags::none) throw NotSupported(launch_kernel, advice);
+  if ((event.flags() & refused) != EventFlags::none)
+    throw_error(CUDA_ERROR_NOT_SUPPORTED, launch_kernel, advice);
 }
 
 } // namespace
@@ -33,8 +37,8 @@ CUlaunchAttribute launch_completion_event(EventRef event) {
         "a launch completion event cannot have timing, interprocess or blocking_sync: make it with "
         "EventFlags::none");
   if (event.driver().version() < 12030)
-    throw NotSupported(
-        launch_kernel,
+    throw_error(
+        CUDA_ERROR_NOT_SUPPORTED, launch_kernel,
         "launch completion events need CUDA 12.3, and this driver is older: update the NVIDIA driver");
   CUlaunchAttribute attribute{};
 #if CUDA_VERSION >= 12030

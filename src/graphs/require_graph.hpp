@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/event_errors.hpp"
+#include "core/failure.hpp"
 
 #include <cuevent/graph.hpp>
 #include <cuevent/graph_exec.hpp>
@@ -29,10 +30,12 @@ CUresult check_lasting_event(const Object& object, EventRef event) noexcept {
 
 inline void require_event(const Context& context, EventRef event, const char* call) {
   if (!event)
-    throw EmptyEvent(call, "the event is empty: give the graph an event that lives as long as the graph");
+    throw_error(ErrorCause::empty_event, call,
+                "the event is empty: give the graph an event that lives as long as the graph");
   if (context && event.driver() != context.driver())
-    throw ContextMismatch(
-        call, "the event and the graph belong to different drivers: make the event with the graph's driver");
+    throw_error(
+        ErrorCause::context_mismatch, call,
+        "the event and the graph belong to different drivers: make the event with the graph's driver");
 }
 
 /// For an event that a node will refer to.
@@ -43,20 +46,21 @@ inline void require_lasting_event(const Context& context, EventRef event, const 
 
 inline void require_not_empty(const Graph& graph, const char* call) {
   if (!graph)
-    throw InvalidHandle(
-        call, "the graph is empty, because it was moved from or released: use the object that has it now");
+    throw_error(CUDA_ERROR_INVALID_HANDLE, call,
+                "the graph is empty, because it was moved from or released: use the object that has it now");
 }
 
 inline void require_not_empty(const GraphExec& exec, const char* call) {
   if (!exec)
-    throw InvalidHandle(
-        call,
+    throw_error(
+        CUDA_ERROR_INVALID_HANDLE, call,
         "the GraphExec is empty, because it was moved from or released: use the object that has it now");
 }
 
 template <class Handle>
 void require_handle(Handle handle, const char* call) {
-  if (handle == nullptr) throw InvalidHandle(call, "the handle is null: pass a live handle");
+  if (handle == nullptr)
+    throw_error(CUDA_ERROR_INVALID_HANDLE, call, "the handle is null: pass a live handle");
 }
 
 }} // namespace cuevent::CUEVENT_ABI

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "core/failure.hpp"
 #include "recording/flight_recorder_state.hpp"
 
 #include "core/on_stream.hpp"
@@ -6,7 +7,6 @@
 #include "core/result_of.hpp"
 #include "recording/flight_analysis.hpp"
 
-#include <cuevent/error.hpp>
 #include <cuevent/graph.hpp>
 #include <cuevent/graph_exec.hpp>
 
@@ -21,16 +21,17 @@ void require(const Context& own, Status status) {
   if (status) [[likely]]
     return;
   if (status.reason == Reason::other_context)
-    throw ContextMismatch(status.call,
-                          "the stream does not belong to the context that was named for it, or it is a "
-                          "default stream of another context than the recorder's: name the context of the "
-                          "stream, or none, and give default streams of the recorder's context only");
+    throw_error(ErrorCause::context_mismatch, status.call,
+                "the stream does not belong to the context that was named for it, or it is a "
+                "default stream of another context than the recorder's: name the context of the "
+                "stream, or none, and give default streams of the recorder's context only");
   if (status.reason == Reason::not_capturing)
-    throw IllegalState(status.call, "the stream is not being captured: begin the capture first");
+    throw_error(CUDA_ERROR_ILLEGAL_STATE, status.call,
+                "the stream is not being captured: begin the capture first");
   if (status.reason == Reason::no_such_graph)
-    throw InvalidValue(status.call,
-                       "the recorder has no such graph, or the graph has ended: use the number that "
-                       "name_capture() returned, while the graph exists");
+    throw_error(CUDA_ERROR_INVALID_VALUE, status.call,
+                "the recorder has no such graph, or the graph has ended: use the number that "
+                "name_capture() returned, while the graph exists");
   own.driver().fail(status.result, status.call);
 }
 
@@ -57,12 +58,11 @@ FlightRecorder::~FlightRecorder() {
 FlightRecorder::FlightRecorder(const Context& context, const FlightRecorderOptions& options) {
   require_context(context, "FlightRecorder");
   if (options.marks_per_stream == 0)
-    throw InvalidValue("FlightRecorder",
-                       "marks_per_stream is 0, but each mark takes an event: use 64 or more");
+    throw_error(CUDA_ERROR_INVALID_VALUE, "FlightRecorder",
+                "marks_per_stream is 0, but each mark takes an event: use 64 or more");
   if (options.marks_per_stream > most_marks)
-    throw InvalidValue(
-        "FlightRecorder",
-        "marks_per_stream is more than 2^24, and each stream gets that many events: use fewer");
+    throw_error(CUDA_ERROR_INVALID_VALUE, "FlightRecorder",
+                "marks_per_stream is more than 2^24, and each stream gets that many events: use fewer");
   auto state = std::make_unique<State>(context, options);
   require(context, state->create());
   state_ = std::move(state);
@@ -203,10 +203,9 @@ const Context& FlightRecorder::context() const { return state().context; }
 
 FlightRecorder::State& FlightRecorder::state() const {
   if (state_ == nullptr)
-    throw InvalidHandle(
-        "FlightRecorder",
-        "the recorder is empty, because it was default-constructed or moved from: make it with "
-        "a Context");
+    throw_error(CUDA_ERROR_INVALID_HANDLE, "FlightRecorder",
+                "the recorder is empty, because it was default-constructed or moved from: make it with "
+                "a Context");
   return *state_;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <cuevent/completion_queue.hpp>
 
+#include "core/failure.hpp"
 #include "core/refusal.hpp"
 #include "core/require_context.hpp"
 #include "core/stream_context.hpp"
@@ -39,8 +40,8 @@ void CompletionQueue::reserve(std::size_t callbacks) {
 
 void CompletionQueue::fail_reserve(CUresult result) const {
   if (state_ != nullptr && result == CUDA_ERROR_INVALID_VALUE)
-    throw InvalidValue("CompletionQueue::reserve",
-                       "a queue has room for at most 2^31 - 64 pending callbacks: reserve fewer");
+    throw_error(CUDA_ERROR_INVALID_VALUE, "CompletionQueue::reserve",
+                "a queue has room for at most 2^31 - 64 pending callbacks: reserve fewer");
   on(nullptr).fail(result, "cuEventCreate");
 }
 
@@ -130,8 +131,8 @@ void CompletionQueue::fail_context(CUresult result) const {
   const char* const call = "CompletionQueue::when_complete";
   if (state_ == nullptr) Lane().fail(result, call);
   if (result == CUDA_ERROR_INVALID_CONTEXT) require_context(Context(), call);
-  throw ContextMismatch(
-      call, "the stream belongs to a different context than the queue: make a queue for each context");
+  throw_error(ErrorCause::context_mismatch, call,
+              "the stream belongs to a different context than the queue: make a queue for each context");
 }
 
 void CompletionQueue::fail_when_complete(CUresult result, StreamRef stream) const {
@@ -147,33 +148,34 @@ void CompletionQueue::fail_timer(CUresult result) const {
   const char* const call = "timerfd_create";
   if (state_ == nullptr) Lane().fail(result, call);
   if (result == CUDA_ERROR_NOT_INITIALIZED)
-    throw NotInitialized("CompletionQueue::native_handle",
-                         "the process is a forked child, and the timer belongs to its parent: poll until no "
-                         "callback is pending, and make a queue in a child that was started with exec");
-  throw OperatingSystem(call,
-                        "the kernel made no timer, usually because the process has too many open files: "
-                        "close some, or raise the limit (ulimit -n)");
+    throw_error(CUDA_ERROR_NOT_INITIALIZED, "CompletionQueue::native_handle",
+                "the process is a forked child, and the timer belongs to its parent: poll until no "
+                "callback is pending, and make a queue in a child that was started with exec");
+  throw_error(CUDA_ERROR_OPERATING_SYSTEM, call,
+              "the kernel made no timer, usually because the process has too many open files: "
+              "close some, or raise the limit (ulimit -n)");
 }
 
 void CompletionLane::fail(CUresult result, const char* call) const {
   if (state_ == nullptr)
-    throw InvalidHandle("CompletionQueue", "the queue or the lane is empty, because it was "
-                                           "default-constructed or moved from: make a queue with a Context, "
-                                           "and a lane with CompletionQueue::lane()");
+    throw_error(CUDA_ERROR_INVALID_HANDLE, "CompletionQueue",
+                "the queue or the lane is empty, because it was "
+                "default-constructed or moved from: make a queue with a Context, "
+                "and a lane with CompletionQueue::lane()");
   const Context& own = state_->context();
   const Driver& driver = own.driver();
   if (result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
-    throw StreamCaptureUnsupported(
-        call, "the stream is being captured, so its work completes with each launch of the graph; the "
-              "capture is still valid: submit after each launch, for the stream of the launch");
+    throw_error(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, call,
+                "the stream is being captured, so its work completes with each launch of the graph; the "
+                "capture is still valid: submit after each launch, for the stream of the launch");
   if (result == CUDA_ERROR_ILLEGAL_STATE && state_->ended())
-    throw IllegalState(call,
-                       "the queue is being destroyed and accepts no more callbacks: submit before its end");
+    throw_error(CUDA_ERROR_ILLEGAL_STATE, call,
+                "the queue is being destroyed and accepts no more callbacks: submit before its end");
   if (result == CUDA_ERROR_INVALID_HANDLE && !is_default_stream(stream_)) {
     CUcontext const other = context_of(driver.table(), stream_);
     if (other != nullptr && other != own.native_handle())
-      throw ContextMismatch(
-          call, "the stream belongs to a different context than the queue: make a queue for each context");
+      throw_error(ErrorCause::context_mismatch, call,
+                  "the stream belongs to a different context than the queue: make a queue for each context");
   }
   driver.fail(result, call);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <cuevent/event_pools.hpp>
 
+#include "core/failure.hpp"
 #include "core/refusal.hpp"
 #include "core/require_context.hpp"
 #include "scheduling/event_pools_state.hpp"
@@ -143,8 +144,8 @@ constexpr const char* reserve_in_pools = "EventPools::reserve";
 constexpr const char* wait_in_pools = "EventPools::wait_stream";
 
 [[noreturn]] void fail_empty_pools(const char* call) {
-  throw InvalidContext(
-      call,
+  throw_error(
+      CUDA_ERROR_INVALID_CONTEXT, call,
       "the EventPools is empty, because it was default-constructed or moved from: make it with a Driver");
 }
 
@@ -152,9 +153,9 @@ constexpr const char* wait_in_pools = "EventPools::wait_stream";
 void require_driver_of(const Context& context, const Driver& driver, const char* call) {
   require_context(context, call);
   if (context.driver() != driver)
-    throw ContextMismatch(call,
-                          "the context and the pools belong to different drivers: make one EventPools for "
-                          "each driver");
+    throw_error(ErrorCause::context_mismatch, call,
+                "the context and the pools belong to different drivers: make one EventPools for "
+                "each driver");
 }
 
 } // namespace
@@ -220,8 +221,8 @@ void EventPools::fail_acquire(CUresult result, StreamRef stream) const {
   if (stream.context() != nullptr) require_driver_of(*stream.context(), state_->driver(), acquire_event);
   const char* const call = refused_call(state_, result, acquire_event);
   if (result == CUDA_ERROR_INVALID_HANDLE && stream.context() != nullptr && is_call(call, acquire_event))
-    throw ContextMismatch(
-        call, "the stream does not belong to the context: pass the context of the stream, or none");
+    throw_error(ErrorCause::context_mismatch, call,
+                "the stream does not belong to the context: pass the context of the stream, or none");
   fail_to_take(state_->driver(), result, call, state_->flags());
 }
 

@@ -2,6 +2,7 @@
 #include <cuevent/timeline_fence.hpp>
 
 #include "core/capture_state.hpp"
+#include "core/failure.hpp"
 #include "core/on_stream.hpp"
 #include "core/require_context.hpp"
 #include "scheduling/fence_slots.hpp"
@@ -33,7 +34,8 @@ TimelineFence::TimelineFence(const Context& context, CUstream stream) {
 void TimelineFence::fail_create(CUresult result, const Context& context) {
   const char* const call = "cuMemHostAlloc";
   require_context(context, call);
-  if (result == CUDA_ERROR_INVALID_HANDLE) throw ContextMismatch("cuStreamGetCtx", name_its_context);
+  if (result == CUDA_ERROR_INVALID_HANDLE)
+    throw_error(ErrorCause::context_mismatch, "cuStreamGetCtx", name_its_context);
   context.driver().fail(result, call);
 }
 
@@ -165,7 +167,7 @@ bool TimelineFence::wait_for(std::uint64_t ticket, TimeLimit timeout) const {
 }
 
 void TimelineFence::fail_wait_for(CUresult result) const {
-  if (slot_ == nullptr) throw InvalidHandle("TimelineFence::wait_for", no_fence);
+  if (slot_ == nullptr) throw_error(CUDA_ERROR_INVALID_HANDLE, "TimelineFence::wait_for", no_fence);
   context_.driver().fail(result, "cuStreamIsCapturing");
 }
 
@@ -190,7 +192,7 @@ CUresult TimelineFence::status() const noexcept {
 void TimelineFence::fail_signal(CUresult result) const {
   const char* const call = narrow_ ? "cuStreamWriteValue32" : "cuStreamWriteValue64";
   const char* advice = nullptr;
-  if (slot_ == nullptr) throw InvalidHandle(call, no_fence);
+  if (slot_ == nullptr) throw_error(CUDA_ERROR_INVALID_HANDLE, call, no_fence);
   if (result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
     advice =
         "a fence cannot be signalled in a capture, because each launch of the graph would reset the fence to "
@@ -206,7 +208,7 @@ void TimelineFence::fail_signal(CUresult result) const {
 void TimelineFence::fail_wait(CUresult result, std::uint64_t ticket) const {
   const char* const call = narrow_ ? "cuStreamWaitValue32" : "cuStreamWaitValue64";
   const char* advice = nullptr;
-  if (slot_ == nullptr) throw InvalidHandle(call, no_fence);
+  if (slot_ == nullptr) throw_error(CUDA_ERROR_INVALID_HANDLE, call, no_fence);
   if (result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
     advice =
         "a stream cannot wait for a fence in a capture; the capture is still valid: wait for a DriverEvent "

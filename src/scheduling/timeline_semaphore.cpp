@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <cuevent/timeline_semaphore.hpp>
 
+#include "core/failure.hpp"
 #include "core/on_stream.hpp"
 #include "core/refusal.hpp"
 #include "core/require_context.hpp"
@@ -279,11 +280,12 @@ CUresult TimelineSemaphore::try_abandon_on_death() noexcept {
 
 void TimelineSemaphore::fail(CUresult result, const char* call, const char* advice) const {
   if (state_ == nullptr)
-    throw InvalidHandle(call, "the semaphore is empty, because it was default-constructed, closed or moved "
-                              "from: make it with a Context");
+    throw_error(CUDA_ERROR_INVALID_HANDLE, call,
+                "the semaphore is empty, because it was default-constructed, closed or moved "
+                "from: make it with a Context");
   if (result == CUDA_ERROR_ILLEGAL_STATE)
-    throw SemaphoreAbandoned(
-        call, "the semaphore is abandoned, and its values no longer mean anything: make a new one");
+    throw_error(ErrorCause::semaphore_abandoned, call,
+                "the semaphore is abandoned, and its values no longer mean anything: make a new one");
   context_.driver().fail(result, call, advice);
 }
 

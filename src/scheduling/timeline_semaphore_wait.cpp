@@ -2,6 +2,7 @@
 // Host threads that wait for semaphores.
 #include <cuevent/timeline_semaphore.hpp>
 
+#include "core/failure.hpp"
 #include "core/kept_table.hpp"
 #include "core/on_stream.hpp"
 #include "scheduling/memory_operations.hpp"
@@ -145,7 +146,8 @@ CUresult TimelineSemaphore::try_wait_any(std::size_t& index, ArrayView<TimelineP
 }
 
 void TimelineSemaphore::fail_points(CUresult result, ArrayView<TimelinePoint> points, const char* call) {
-  if (points.size() == 0) throw InvalidValue(call, "there are no points to wait for: pass at least one");
+  if (points.size() == 0)
+    throw_error(CUDA_ERROR_INVALID_VALUE, call, "there are no points to wait for: pass at least one");
   for (const TimelinePoint& point : points) // the semaphore that refuses, or the first
     if (point.semaphore->outcome(point.value) == result) point.semaphore->fail(result, call);
   points.data()->semaphore->fail(result, call);

@@ -7,6 +7,15 @@
 
 namespace cuevent { inline namespace CUEVENT_ABI {
 
+namespace {
+
+void ring_timer(int descriptor) noexcept {
+  const itimerspec past{{0, 0}, {0, 1}}; // 1 ns after the clock began
+  timerfd_settime(descriptor, TFD_TIMER_ABSTIME, &past, nullptr);
+}
+
+} // namespace
+
 WakeTimer::~WakeTimer() {
   if (is_open()) close(descriptor_.load(std::memory_order_acquire));
 }
@@ -16,6 +25,7 @@ CUresult WakeTimer::open(int& descriptor) noexcept {
   if (current < 0) {
     const int made = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
     if (made < 0) return CUDA_ERROR_OPERATING_SYSTEM;
+    ring_timer(made);
     if (descriptor_.compare_exchange_strong(current, made, std::memory_order_acq_rel,
                                             std::memory_order_acquire))
       current = made;
@@ -37,9 +47,7 @@ void WakeTimer::set(long long nanoseconds) noexcept {
 }
 
 void WakeTimer::ring() noexcept {
-  if (!is_open()) return;
-  const itimerspec past{{0, 0}, {0, 1}}; // 1 ns after the clock began
-  timerfd_settime(descriptor_.load(std::memory_order_acquire), TFD_TIMER_ABSTIME, &past, nullptr);
+  if (is_open()) ring_timer(descriptor_.load(std::memory_order_acquire));
 }
 
 }} // namespace cuevent::CUEVENT_ABI

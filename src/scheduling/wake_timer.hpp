@@ -20,7 +20,8 @@ public:
   WakeTimer& operator=(const WakeTimer&) = delete;
   ~WakeTimer();
 
-  /// The first call makes the timer. CUDA_ERROR_OPERATING_SYSTEM if that fails; errno says why.
+  /// The first call makes the timer, readable until set(): an event loop that nobody has armed then polls.
+  /// CUDA_ERROR_OPERATING_SYSTEM if that fails; errno says why.
   CUresult open(int& descriptor) noexcept;
   bool is_open() const noexcept { return descriptor_.load(std::memory_order_acquire) >= 0; }
 

@@ -38,6 +38,8 @@ struct Boundary {
   LaunchPart part;
   long long host = 0; // when the host requested the boundary
   double time = 0;
+  bool has_context_event = false; // BoundaryRing::context_event() is recorded after `event`
+  std::optional<double> all;      // the time of the context's event, if there is one
   // The numbers of the spans that end and begin here. Known after reading; 0: none.
   std::uint64_t closed = 0, opened = 0;
 };
@@ -55,7 +57,8 @@ inline constexpr std::size_t most_in_side_stream = 512; // no other work
 class BoundaryRing {
 public:
   /// In the current context, which must be `context`. Driver function: cuEventCreate.
-  Status create(const Context& context, std::size_t events, std::size_t most_submitted);
+  Status create(const Context& context, std::size_t events, std::size_t most_submitted,
+                StageEscapes escapes = StageEscapes::ignored);
 
   /// Whether the ring has that many free events, and the launch queue room for that many records.
   bool has_room(std::size_t events, std::size_t records) const noexcept {
@@ -66,6 +69,10 @@ public:
   void use_event_for_end() noexcept { --kept_; }
 
   Boundary& at(Position position) noexcept { return boundaries_[position % boundaries_.size()]; }
+  /// With StageEscapes::checked: the boundary's event for the whole context.
+  DriverEvent& context_event(Position position) noexcept {
+    return context_events_[position % context_events_.size()];
+  }
   Position next() const noexcept { return next_; } // the first that is not on its way
   Position read() const noexcept { return read_; } // the first that is not read
   bool all_read() const noexcept { return read_ == next_; }
@@ -75,13 +82,15 @@ public:
   }
 
   /// The boundary next(), whose event has been recorded.
-  void push(Change change, long long host, Boundary::Recorded recorded, LaunchPart part = {}) noexcept;
+  void push(Change change, long long host, Boundary::Recorded recorded, LaunchPart part = {},
+            bool has_context_event = false) noexcept;
   void pop() noexcept;
   /// The newest recorded event that is on its way; the ring must not be all read.
   const DriverEvent& newest_event() noexcept;
 
 private:
   std::vector<Boundary> boundaries_;
+  std::vector<DriverEvent> context_events_; // as many, or none
   Position next_ = 0, read_ = 0;
   std::size_t kept_ = 0;      // events for the ends of open stages
   std::size_t submitted_ = 0; // boundaries that take room in a launch queue; boundaries in graphs do not

@@ -2,6 +2,7 @@
 #include "timing/captured_stages.hpp"
 
 #include "core/erase_where.hpp"
+#include "core/failure.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -86,18 +87,19 @@ ArrayView<CapturedStages> Captures::of_graph(const Graph& graph, const char* cal
         return std::none_of(each.nodes.begin(), each.nodes.end(), in_graph);
       });
   if (first == captures_.end())
-    throw NotFound(
-        call,
+    throw_error(
+        CUDA_ERROR_NOT_FOUND, call,
         "the graph has no captured stage of this timer, or was instantiated before: open and close stages "
         "in the capture, and instantiate the graph once");
   for (auto each = first; each != captures_.end(); ++each) {
     if (!std::all_of(each->nodes.begin(), each->nodes.end(), in_graph))
-      throw NotFound(call, "nodes of a captured stage are missing from the graph: do not remove event nodes");
+      throw_error(CUDA_ERROR_NOT_FOUND, call,
+                  "nodes of a captured stage are missing from the graph: do not remove event nodes");
     erase_where(each->streams, [](const auto& stream) { return stream.nodes == 0; });
     for (const CapturedStages::OnStream& stream : each->streams)
       if (!stream.open.empty())
-        throw IllegalState(
-            call, "a stage was opened but not closed in the capture: close it before the capture ends");
+        throw_error(CUDA_ERROR_ILLEGAL_STATE, call,
+                    "a stage was opened but not closed in the capture: close it before the capture ends");
     for (CapturedStages::Node& node : each->nodes)
       node.node = nodes.at(node.event.native_handle());
   }

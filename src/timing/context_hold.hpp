@@ -37,6 +37,8 @@ public:
   Status begin() noexcept;
   /// Lets the context go. Returns false if the limit had come first, or if nothing was held.
   bool end() noexcept;
+  /// Whether the context is held: begin() came last, and the limit has not come since.
+  bool lasts() const noexcept { return number_.load() % 2 != 0; }
 
   /// The stream that the value holds. It does not synchronize with the legacy default stream.
   CUstream stream() const noexcept { return stream_.handle(); }

@@ -2,6 +2,7 @@
 #include <cuevent/measure.hpp>
 
 #include "core/capture_state.hpp"
+#include "core/failure.hpp"
 #include "core/refusal.hpp"
 #include "core/require_context.hpp"
 #include "core/result_of.hpp"
@@ -10,6 +11,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <initializer_list>
 #include <optional>
 #include <utility>
 
@@ -19,6 +22,10 @@ namespace {
 
 constexpr std::size_t fewest_samples = 3, most_samples = 1 << 20; // as documented in MeasureOptions
 constexpr std::size_t fewest_with_interval = 6;                   // of 95 %
+/// The part of the time limit for warm-up, and for an interval that is narrower than it must be.
+constexpr double patient_part = 0.2;
+/// The median of 20 measurements varies by the width of their 95 % intervals, so a half has to do.
+constexpr double wanted_width = 0.5;
 
 /// What is wrong with the options, or null.
 const char* wrong_with(const MeasureOptions& options) noexcept {
@@ -57,11 +64,11 @@ public:
   /// Takes samples until they do not get faster any more.
   Status warm_up(const Allowance& allowance) {
     constexpr std::size_t window = 5;
-    constexpr double still_faster = 0.99, most_of_the_time = 0.2;
+    constexpr double still_faster = 0.99;
     std::vector<double> now;
     std::optional<double> before;
     Status status;
-    while (status && !(warm_up_ > 0 && allowance.is_over(most_of_the_time))) {
+    while (status && !(warm_up_ > 0 && allowance.is_over(patient_part))) {
       MeasuredSample sample;
       status = take(sample);
       ++warm_up_;
@@ -89,11 +96,23 @@ public:
     return times;
   }
 
-  bool precise() const {
+  /// Whether the interval is as narrow as `width` times the precision.
+  bool precise(double width) const {
     const MedianInterval interval = median_interval(times());
-    const double allowed = std::max(options_.precision * interval.median, sampler_.resolution().count());
+    const double allowed =
+        std::max(width * options_.precision * interval.median, sampler_.resolution().count());
     return interval.high - interval.low <= allowed;
   }
+
+  bool drifts() const { return drifts(drift(times())); }
+
+  /// The times had not settled: the first third of the samples was warm-up.
+  void extend_warm_up() {
+    const std::size_t third = samples_.size() / 3;
+    samples_.erase(samples_.begin(), samples_.begin() + static_cast<std::ptrdiff_t>(third));
+    warm_up_ += third;
+  }
+  std::size_t size() const noexcept { return samples_.size(); }
 
   Measurement result(MeasuredEnd end) && {
     Measurement result;
@@ -101,7 +120,7 @@ public:
     const MedianInterval interval = median_interval(values);
     const Drift change = drift(values);
     result.trend = change.trend;
-    result.drifts = change.clear && std::abs(change.trend) > options_.precision;
+    result.drifts = drifts(change);
     std::sort(values.begin(), values.end());
     result.median = DeviceTime(interval.median);
     result.low = DeviceTime(interval.low);
@@ -117,8 +136,7 @@ public:
     result.margin = sampler_.margin();
     for (const MeasuredSample& sample : samples_) {
       result.escaped += sample.escaped ? 1 : 0;
-      result.preceded += sample.preceded ? 1 : 0;
-      result.followed += sample.followed ? 1 : 0;
+      result.disturbed += sample.disturbed ? 1 : 0;
       result.unheld += sample.held ? 0 : 1;
     }
     result.samples = std::move(samples_);
@@ -130,13 +148,19 @@ public:
 private:
   static constexpr int chances = 2; // the host may have been busy once
 
+  bool drifts(const Drift& change) const noexcept {
+    return change.clear && std::abs(change.trend) > options_.precision;
+  }
+
   Status take(MeasuredSample& sample) {
     Status status = prepare();
     for (bool in_time = false; status && !in_time;) {
       const bool first = !std::exchange(called_, true); // may load modules or compile: it is not held
       status = sampler_.take(work_, !first && late_ < chances, sample, in_time);
       if (!in_time) ++late_;
-      if (status) status = sampler_.settle(sample.followed);
+      bool ran = false;
+      if (status) status = sampler_.settle(ran);
+      sample.disturbed |= ran;
       if (status && !in_time) status = prepare();
     }
     return status;
@@ -185,17 +209,29 @@ std::vector<double> ratios(const Series& a, const Series& b) {
   return ratios;
 }
 
-/// Takes a turn at a time, until `precise`.
+/// Takes a turn at a time, each a sample of every series, until `precise(width)`.
 template <class Turn, class Precise>
-Status repeat(const MeasureOptions& options, const Allowance& allowance, Turn turn, Precise precise,
-              MeasuredEnd& end) {
+Status repeat(const MeasureOptions& options, const Allowance& allowance,
+              std::initializer_list<Series*> all_series, Turn turn, Precise precise, MeasuredEnd& end) {
+  const Series& any = **all_series.begin();
   Questions questions(options.least_samples);
-  for (std::size_t count = 1;; ++count) {
-    if (const Status status = turn(count); !status) return status;
+  for (std::size_t turns = 1;; ++turns) {
+    if (const Status status = turn(turns); !status) return status;
+    const std::size_t count = any.size();
     const bool over = count >= fewest_samples && allowance.is_over(), last = count == options.most_samples;
-    if ((questions.due(count) || last || (over && count >= fewest_with_interval)) && precise()) {
-      end = MeasuredEnd::precise;
-      return {};
+    if (questions.due(count) || last || (over && count >= fewest_with_interval)) {
+      const bool patient = !last && !allowance.is_over(patient_part);
+      if (precise(patient ? wanted_width : 1)) {
+        const auto drifts = [](const Series* each) { return each->drifts(); };
+        if (!patient || std::none_of(all_series.begin(), all_series.end(), drifts)) {
+          end = MeasuredEnd::precise;
+          return {};
+        }
+        for (Series* const each : all_series)
+          each->extend_warm_up();
+        questions = Questions(options.least_samples);
+        continue;
+      }
     }
     if (over || last) {
       end = over ? MeasuredEnd::time_limit : MeasuredEnd::most_samples;
@@ -234,7 +270,8 @@ Status sample(const Context& context, StreamRef stream, const MeasuredWork& work
   MeasuredEnd end{};
   if (status)
     status = repeat(
-        options, allowance, [&](std::size_t) { return series.add(); }, [&] { return series.precise(); }, end);
+        options, allowance, {&series}, [&](std::size_t) { return series.add(); },
+        [&](double width) { return series.precise(width); }, end);
   if (status) out = std::move(series).result(end);
   return status;
 }
@@ -247,18 +284,19 @@ Status sample(const Context& context, StreamRef stream, const MeasuredWork& work
   Series a(sampler, work_a, options), b(sampler, work_b, options);
   if (status) status = a.warm_up(allowance);
   if (status) status = b.warm_up(allowance);
-  const auto turn = [&](std::size_t count) { // each begins every other time
-    Series& first = count % 2 != 0 ? a : b;
+  const auto turn = [&](std::size_t turns) { // each begins every other time
+    Series& first = turns % 2 != 0 ? a : b;
     const Status done = first.add();
     return done ? (&first == &a ? b : a).add() : done;
   };
   const auto ratio = [&] { return median_interval(ratios(a, b)); };
-  const auto precise = [&] {
+  const auto precise = [&](double width) {
     const MedianInterval found = ratio();
-    return a.precise() && b.precise() && found.high - found.low <= options.precision * found.median;
+    return a.precise(width) && b.precise(width) &&
+           found.high - found.low <= width * options.precision * found.median;
   };
   MeasuredEnd end{};
-  if (status) status = repeat(options, allowance, turn, precise, end);
+  if (status) status = repeat(options, allowance, {&a, &b}, turn, precise, end);
   if (!status) return status;
   const MedianInterval found = ratio();
   out.ratio = found.median;
@@ -270,10 +308,11 @@ Status sample(const Context& context, StreamRef stream, const MeasuredWork& work
 }
 
 [[noreturn, gnu::cold]] void fail_measure(const Context& context, const Status& status) {
-  if (status.reason == Reason::other_context) throw ContextMismatch(status.call, name_its_context);
+  if (status.reason == Reason::other_context)
+    throw_error(ErrorCause::context_mismatch, status.call, name_its_context);
   if (status.result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED && is_call(status.call, measuring))
-    throw StreamCaptureUnsupported(
-        measuring,
+    throw_error(
+        CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, measuring,
         "the stream is being captured, and captured work does not run: measure a launch of the graph");
   context.driver().fail(status.result, status.call);
 }
@@ -282,7 +321,7 @@ template <class Result, class... Works>
 Result measured(const Context& context, StreamRef stream, const MeasureOptions& options,
                 const Works&... works) {
   require_context(context, measuring);
-  if (const char* const wrong = wrong_with(options)) throw InvalidValue(measuring, wrong);
+  if (const char* const wrong = wrong_with(options)) throw_error(CUDA_ERROR_INVALID_VALUE, measuring, wrong);
   if (!(static_cast<bool>(works) && ...)) fail_null_callback(measuring);
   const ContextGuard guard(context);
   Result result;

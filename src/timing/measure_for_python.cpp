@@ -69,8 +69,8 @@ std::string seconds(DeviceTime time) { return number(time.count() / 1e9); }
 std::string truth(bool value) { return value ? "true" : "false"; }
 
 std::string json_of(const MeasuredSample& sample) {
-  return JsonList()(seconds(sample.time))(seconds(sample.lead))(seconds(sample.tail))(truth(sample.held))(
-             truth(sample.escaped))(truth(sample.preceded))(truth(sample.followed))
+  return JsonList()(seconds(sample.time))(seconds(sample.tail))(truth(sample.held))(truth(sample.escaped))(
+             truth(sample.disturbed))
       .array();
 }
 
@@ -92,8 +92,7 @@ std::string json_of(const Measurement& found) {
   json("resolution", seconds(found.resolution));
   json("margin", seconds(found.margin));
   json("escaped", std::to_string(found.escaped));
-  json("preceded", std::to_string(found.preceded));
-  json("followed", std::to_string(found.followed));
+  json("disturbed", std::to_string(found.disturbed));
   json("unheld", std::to_string(found.unheld));
   json("scope", json_string(to_string(found.scope)));
   json("end", json_string(to_string(found.end)));

@@ -50,28 +50,24 @@ void add_sentence(std::string& text, const std::string& sentence) {
 
 std::string Measurement::doubt() const {
   if (samples.empty()) return "Nothing was measured.";
-  DeviceTime longest_lead{}, longest_tail{};
-  for (const MeasuredSample& sample : samples) {
-    if (sample.preceded) longest_lead = std::max(longest_lead, sample.lead);
+  DeviceTime longest_tail{};
+  for (const MeasuredSample& sample : samples)
     if (sample.escaped) longest_tail = std::max(longest_tail, sample.tail);
-  }
   std::string text;
   if (escaped != 0)
     add_sentence(text, "Work escaped: in " + of_all(escaped, samples.size()) +
                            ", work was still running when the time ended, for up to " +
                            time_text(longest_tail) +
-                           ". The measured stream does not wait for the stream of this work.");
-  if (preceded != 0)
-    add_sentence(text, "In " + of_all(preceded, samples.size()) +
-                           ", earlier work was still running when the time began, for up to " +
-                           time_text(longest_lead) + ".");
-  if (followed != 0)
-    add_sentence(text, "After " + of_all(followed, samples.size()) +
+                           ". Nothing orders this work before the end on the measured stream.");
+  if (disturbed != 0)
+    add_sentence(text, "Right before or after " + of_all(disturbed, samples.size()) +
                            ", other work of the context was running: another thread submitted it.");
   if (unheld != 0)
-    add_sentence(text, "In " + of_all(unheld, samples.size()) +
-                           ", the device may have waited for the host: the work waits for the device, "
-                           "fills a launch queue, or takes longer to submit than hold_limit.");
+    add_sentence(
+        text,
+        "In " + of_all(unheld, samples.size()) +
+            ", the device may have waited for the host: the work waits for the device, "
+            "fills a launch queue, or takes longer to submit than hold_limit, or earlier work took longer.");
   if (end != MeasuredEnd::precise)
     add_sentence(text, "The samples disagree: the interval is " +
                            percent(median.count() > 0 ? (high - low) / median : 0) + " of the median when " +
@@ -79,6 +75,16 @@ std::string Measurement::doubt() const {
   if (drifts)
     add_sentence(text, "The times drift: they change by " + percent(trend) +
                            " from the first third of the samples to the last.");
+  return text;
+}
+
+std::string Comparison::doubt() const {
+  std::string text;
+  const auto add = [&](const char* which, const Measurement& of) {
+    if (!of.proved()) add_sentence(text, std::string(which) + ": " + of.doubt());
+  };
+  add("a", a);
+  add("b", b);
   return text;
 }
 

@@ -23,7 +23,7 @@ constexpr Launcher launchers[] = {
 };
 
 [[noreturn]] void fail_for_rank(const std::string& why) {
-  throw InvalidValue("RankIdentity::from_environment", why.c_str());
+  throw_error(CUDA_ERROR_INVALID_VALUE, "RankIdentity::from_environment", why.c_str());
 }
 
 unsigned number_in(const VariableOf& value_of, const char* variable) {

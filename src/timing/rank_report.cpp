@@ -83,21 +83,25 @@ struct RankReport::State {
   void check(const StageReport& report) const {
     const char* const call = "RankReport::add";
     if (report.stages.size() > most_stages || report.streams.size() > most_streams)
-      throw InvalidValue(call, "the report has more than 4,096 stages or streams: use fewer different names");
+      throw_error(CUDA_ERROR_INVALID_VALUE, call,
+                  "the report has more than 4,096 stages or streams: use fewer different names");
     if (!is_time(nanoseconds_of(report.clock.epoch)) ||
         !(report.clock.uncertainty.count() >= 0 &&
           report.clock.uncertainty.count() < static_cast<double>(most_uncertain)))
-      throw InvalidValue(call, "the clock of the report has a negative or too large time: pass what "
-                               "StageTimer::report() returns");
+      throw_error(CUDA_ERROR_INVALID_VALUE, call,
+                  "the clock of the report has a negative or too large time: pass what "
+                  "StageTimer::report() returns");
     std::vector<std::uint64_t> spans(report.stages.size());
     for (const StageSpan& span : report.spans) {
       const auto stage = static_cast<std::size_t>(span.stage), stream = static_cast<std::size_t>(span.stream);
       if (stage >= report.stages.size() || stream >= report.streams.size())
-        throw InvalidValue(call, "a span has a stage or stream that the report does not have: pass what "
-                                 "StageTimer::report() returns");
+        throw_error(CUDA_ERROR_INVALID_VALUE, call,
+                    "a span has a stage or stream that the report does not have: pass what "
+                    "StageTimer::report() returns");
       ++spans[stage];
       if (stream < streams.size() && streams[stream].last == span.number)
-        throw InvalidValue(call, "the spans were added before: call StageTimer::clear() after each add()");
+        throw_error(CUDA_ERROR_INVALID_VALUE, call,
+                    "the spans were added before: call StageTimer::clear() after each add()");
     }
     for (std::size_t i = 0; i < spans.size(); ++i) {
       const StageStatistics& stage = report.stages[i];
@@ -106,8 +110,9 @@ struct RankReport::State {
       if (stage.count < spans[i] || stage.count > static_cast<std::uint64_t>(most_runs - before.missing) ||
           stage.dropped > static_cast<std::uint64_t>(most_runs - before.dropped) ||
           stage.dropped + spans[i] > static_cast<std::uint64_t>(most_runs - before.dropped))
-        throw InvalidValue(call, "a stage has fewer runs than spans, or more than 2^40 runs: pass what "
-                                 "StageTimer::report() returns");
+        throw_error(CUDA_ERROR_INVALID_VALUE, call,
+                    "a stage has fewer runs than spans, or more than 2^40 runs: pass what "
+                    "StageTimer::report() returns");
     }
   }
 
@@ -229,8 +234,9 @@ struct RankReport::State {
 RankReport::RankReport(const RankIdentity& identity, std::string_view device)
     : state_(std::make_unique<State>()) {
   if (identity.rank >= identity.size || identity.size > most_ranks)
-    throw InvalidValue("RankReport", "the rank is not less than the number of ranks, or there are more than "
-                                     "1,048,576 ranks: correct the RankIdentity");
+    throw_error(CUDA_ERROR_INVALID_VALUE, "RankReport",
+                "the rank is not less than the number of ranks, or there are more than "
+                "1,048,576 ranks: correct the RankIdentity");
   JsonLine(state_->text)
       .add("rank_report", rank_report_version)
       .add("rank", identity.rank)
@@ -244,7 +250,9 @@ RankReport& RankReport::operator=(RankReport&&) noexcept = default;
 RankReport::~RankReport() = default;
 
 RankReport::State& RankReport::state(const char* call) const {
-  if (!state_) throw InvalidHandle(call, "the RankReport is empty, because it was moved: use the new one");
+  if (!state_)
+    throw_error(CUDA_ERROR_INVALID_HANDLE, call,
+                "the RankReport is empty, because it was moved: use the new one");
   return *state_;
 }
 
@@ -253,20 +261,21 @@ void RankReport::add(const ClockSample& sample) {
   State& state = this->state(call);
   const long long here = nanoseconds_of(sample.here), reference = nanoseconds_of(sample.reference);
   if (!is_time(here) || !is_time(reference) || !is_uncertainty(sample.uncertainty.count()))
-    throw InvalidValue(call, "the clock sample has a negative or too large time: use a clock that starts "
-                             "with its host");
+    throw_error(CUDA_ERROR_INVALID_VALUE, call,
+                "the clock sample has a negative or too large time: use a clock that starts "
+                "with its host");
   if (const std::optional<ClockSample>& before = state.sample) {
     const auto ours = static_cast<double>((sample.here - before->here).count());
     const auto theirs = static_cast<double>((sample.reference - before->reference).count());
     const auto error =
         static_cast<double>(sample.uncertainty.count()) + static_cast<double>(before->uncertainty.count());
     if (ours <= 0)
-      throw InvalidValue(call,
-                         "the clock sample is not later than the previous one: add samples in their order");
+      throw_error(CUDA_ERROR_INVALID_VALUE, call,
+                  "the clock sample is not later than the previous one: add samples in their order");
     if (std::abs(theirs - ours) > error + 0.01 * ours)
-      throw InvalidValue(call,
-                         "the clock sample contradicts the previous one, because one of the two clocks was "
-                         "set in between: use a clock that is never set, such as std::chrono::steady_clock");
+      throw_error(CUDA_ERROR_INVALID_VALUE, call,
+                  "the clock sample contradicts the previous one, because one of the two clocks was "
+                  "set in between: use a clock that is never set, such as std::chrono::steady_clock");
   }
   if (!state.sample || sample.reference > state.sample->reference) state.sample = sample;
   JsonLine(state.text)

@@ -2,9 +2,11 @@
 #include "timing/sampler.hpp"
 
 #include "timing/elapsed.hpp"
+#include "timing/escape.hpp"
 #include "timing/sample_statistics.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <numeric>
 #include <vector>
@@ -22,7 +24,7 @@ Status synchronize(const DriverEvent& event) noexcept {
 Status Sampler::create(const Context& context, CUstream stream, std::chrono::nanoseconds hold_limit) {
   context_ = context;
   stream_ = stream;
-  for (DriverEvent* const event : {&before_, &start_, &end_, &after_, &alone_, &all_})
+  for (DriverEvent* const event : {&alone_, &all_, &start_, &end_, &after_, &own_})
     if (const CUresult result = DriverEvent::try_create(*event, context, EventFlags::timing);
         result != CUDA_SUCCESS)
       return {result, "cuEventCreate"};
@@ -52,13 +54,13 @@ Status Sampler::read(const DriverEvent& from, const DriverEvent& to, DeviceTime&
 }
 
 Status Sampler::submit(const MeasuredWork& work) {
-  Status status = record_all(before_);
-  if (status) status = record(start_, stream_);
+  Status status = record(start_, stream_);
   if (status) status = {work.submit(stream_), "the measured work"};
   const long long begun = context_.driver().table().clock_now();
   if (status) status = record(end_, stream_);
   if (status) status = record_all(after_);
-  asking_ = host_time_since(begun);
+  ending_ = host_time_since(begun);
+  if (status) status = record(own_, stream_);
   return status;
 }
 
@@ -67,26 +69,29 @@ Status Sampler::take(const MeasuredWork& work, bool hold, MeasuredSample& out, b
     ContextHold& hold;
     ~LetGo() { hold.end(); }
   };
-  Status status;
   in_time = true;
+  Status status = ask();
   if (hold) {
     const LetGo let_go{hold_};
-    status = hold_.begin();
+    if (status) status = hold_.begin();
     if (status) status = submit(work);
+    if (status) status = await_earlier_work();
     in_time = hold_.end();
   } else {
-    status = submit(work);
+    if (status) status = synchronize(all_);
+    if (status) status = submit(work);
   }
-  if (status) status = synchronize(end_);
   if (status) status = synchronize(after_);
-  if (status) status = synchronize(before_);
+  if (status) status = synchronize(own_); // `end_` comes before it on the stream
+  DeviceTime own{};
   if (status) status = read(start_, end_, out.time);
-  if (status) status = read(start_, before_, out.lead);
   if (status) status = read(end_, after_, out.tail);
+  if (status) status = read(end_, own_, own);
+  if (status) status = answer(out.disturbed);
   out.held = hold && in_time;
+  excess_ = beyond_own(out.tail, own);
   // Without the hold, the stream can end before the host records the second event.
-  out.escaped = out.tail > margin_ + (out.held ? DeviceTime{} : asking_);
-  out.preceded = out.lead > margin_;
+  out.escaped = excess_ > margin_ + (out.held ? DeviceTime{} : ending_);
   return status;
 }
 
@@ -94,23 +99,39 @@ DeviceTime Sampler::host_time_since(long long begun) const noexcept {
   return DeviceTime(static_cast<double>(context_.driver().table().clock_now() - begun));
 }
 
-Status Sampler::settle(bool& ran) noexcept {
-  // An idle context ends the second event soon after the host has submitted it. The host's time between the
-  // two records is not evidence, because the host may have been busy with something else.
+Status Sampler::ask() noexcept {
   const long long begun = context_.driver().table().clock_now();
   Status status = record(alone_, hold_.stream());
   if (status) status = record_all(all_);
-  const DeviceTime submitting = host_time_since(begun);
-  if (status) status = synchronize(all_);
-  if (status) status = synchronize(alone_);
-  DeviceTime between{};
-  if (status) status = read(alone_, all_, between);
-  ran = status && between > submitting + margin_;
+  asking_ = host_time_since(begun);
   return status;
 }
 
+Status Sampler::await_earlier_work() const noexcept {
+  CUresult result = CUDA_ERROR_NOT_READY;
+  while (result == CUDA_ERROR_NOT_READY && hold_.lasts())
+    result = all_.try_synchronize_for(std::chrono::milliseconds(1));
+  return {result == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : result, "cuEventQuery"};
+}
+
+Status Sampler::answer(bool& ran) noexcept {
+  // An idle context ends the second event soon after the host has submitted it. The host's time between the
+  // two records is not evidence, because the host may have been busy with something else.
+  Status status = synchronize(all_);
+  if (status) status = synchronize(alone_);
+  DeviceTime between{};
+  if (status) status = read(alone_, all_, between);
+  ran = status && between > asking_ + margin_;
+  return status;
+}
+
+Status Sampler::settle(bool& ran) noexcept {
+  const Status status = ask();
+  return status ? answer(ran) : status;
+}
+
 Status Sampler::calibrate() {
-  constexpr int discarded = 4, rounds = 20; // the first ones meet cold caches
+  constexpr int discarded = 4, rounds = 12; // the first ones meet cold caches
   constexpr DeviceTime least_margin(1000);
   const auto nothing = [] {};
   const MeasuredWork work(nothing);
@@ -124,7 +145,7 @@ Status Sampler::calibrate() {
     status = take(work, true, sample, in_time);
     if (!status || i < discarded) continue;
     times.push_back(sample.time.count());
-    farthest = std::max({farthest, sample.lead, sample.tail});
+    farthest = std::max(farthest, excess_);
   }
   if (!status) return status;
   empty_pair_ = DeviceTime(median_interval(times).median);

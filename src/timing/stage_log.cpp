@@ -16,7 +16,10 @@ StageId StageLog::stage(std::string_view name) {
 }
 
 void StageLog::add(const StageSpan& span) noexcept {
-  statistics_[static_cast<std::size_t>(span.stage)].durations.add((span.end - span.begin).count());
+  Statistics& statistics = statistics_[static_cast<std::size_t>(span.stage)];
+  statistics.durations.add((span.end - span.begin).count());
+  statistics.escaped += span.escaped == SpanEscape::yes ? 1 : 0;
+  statistics.unknown += span.escaped == SpanEscape::unknown ? 1 : 0;
   spans_.add(span);
 }
 
@@ -28,6 +31,8 @@ void StageLog::write(StageReport& report) const {
         {.name = each.name,
          .count = count,
          .dropped = each.dropped,
+         .escaped = each.escaped,
+         .unknown = each.unknown,
          .total = DeviceTime(durations.total()),
          .min = DeviceTime(durations.min()),
          .mean = DeviceTime(count == 0 ? 0 : durations.total() / static_cast<double>(count)),
@@ -49,7 +54,7 @@ void StageLog::write(StageReport& report) const {
 void StageLog::clear() noexcept {
   for (Statistics& each : statistics_) {
     each.durations = {};
-    each.dropped = 0;
+    each.dropped = each.escaped = each.unknown = 0;
   }
   spans_.clear();
   waits_.clear();

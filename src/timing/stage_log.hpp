@@ -57,7 +57,7 @@ private:
   struct Statistics {
     std::string name;
     DurationHistogram durations{};
-    std::uint64_t dropped = 0;
+    std::uint64_t dropped = 0, escaped = 0, unknown = 0;
   };
 
   std::deque<Statistics> statistics_; // by StageId

@@ -2,6 +2,8 @@
 #include "timing/stage_rings.hpp"
 
 #include "core/require_context.hpp"
+#include "graphs/capturing.hpp"
+#include "timing/escape.hpp"
 
 #include <cstdlib>
 #include <utility>
@@ -29,7 +31,8 @@ bool same_stream(CUstream a, CUstream b) noexcept {
 } // namespace
 
 StageRings::StageRings(const Context& context, const StageTimerOptions& options)
-    : context_(context), options_(options), log_(options.spans), trace_(options.spans) {}
+    : context_(context), options_(options), log_(options.spans), trace_(options.spans),
+      records_context_(options.escapes == StageEscapes::checked) {}
 
 Status StageRings::create() {
   if (!has_few_connections()) side_streams_.resize(options_.side_streams);
@@ -79,7 +82,8 @@ Status StageRings::add(CUstream handle, std::string_view name, std::uint32_t& st
   const ContextGuard guard(context_, result);
   if (result != CUDA_SUCCESS) return {result, "cuCtxPushCurrent"};
   Status status = added.ring.create(context_, options_.events_per_stream,
-                                    added.recorder.has_side_stream() ? most_in_side_stream : most_in_stream);
+                                    added.recorder.has_side_stream() ? most_in_side_stream : most_in_stream,
+                                    options_.escapes);
   if (status) status = added.recorder.create(context_);
   if (!status) return status;
   stream = static_cast<std::uint32_t>(streams_.size());
@@ -103,7 +107,7 @@ Status StageRings::make_room(std::uint32_t stream, std::size_t events, std::size
   while (!ring.has_room(events, records)) {
     if (!status && status.result != CUDA_ERROR_NOT_READY) return status;
     if (options_.when_full == WhenFull::drop || ring.all_read()) return {CUDA_ERROR_NOT_READY, ""};
-    const CUresult result = ring.at(ring.read()).event.try_synchronize_for(patience);
+    const CUresult result = wait_for(ring, ring.read());
     if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY) return {result, "cuEventQuery"};
     status = poll(spans);
   }
@@ -111,10 +115,38 @@ Status StageRings::make_room(std::uint32_t stream, std::size_t events, std::size
 }
 
 void StageRings::push(std::uint32_t stream, Change change, long long host, Boundary::Recorded recorded,
-                      LaunchPart part) noexcept {
+                      LaunchPart part, bool has_context_event) noexcept {
   BoundaryRing& ring = streams_[stream].ring;
   trace_.reach(stream, ring.next());
-  ring.push(change, host, recorded, part);
+  ring.push(change, host, recorded, part, has_context_event);
+  if (has_context_event) ++of_context_;
+}
+
+bool StageRings::record_context(std::uint32_t stream) noexcept {
+  if (!records_context_) [[likely]]
+    return false;
+  // It was not measured how much room such an event takes in the launch queues of the context.
+  if (of_context_ >= most_in_stream || has_capture_besides(stream)) return false;
+  BoundaryRing& ring = streams_[stream].ring;
+  const CUresult result = ring.context_event(ring.next()).try_record_context(context_);
+  if (result == CUDA_ERROR_NOT_SUPPORTED) records_context_ = false;
+  return result == CUDA_SUCCESS;
+}
+
+bool StageRings::has_capture_besides(std::uint32_t stream) const noexcept {
+  for (std::uint32_t other = 0; other < streams_.size(); ++other) {
+    if (other == stream) continue;
+    Capturing capture;
+    if (!capture_of(context_, streams_[other].known.handle, capture) || capture.id != 0) return true;
+  }
+  return false;
+}
+
+CUresult StageRings::wait_for(BoundaryRing& ring, Position position) const noexcept {
+  const Boundary& boundary = ring.at(position);
+  const CUresult result = boundary.event.try_synchronize_for(patience);
+  if (result != CUDA_SUCCESS || !boundary.has_context_event) return result;
+  return ring.context_event(position).try_synchronize_for(patience);
 }
 
 Status StageRings::poll(std::size_t& spans) noexcept {
@@ -132,7 +164,14 @@ Status StageRings::read(std::uint32_t index, std::size_t& spans) noexcept {
   for (; !stream.ring.all_read(); stream.ring.pop()) {
     Boundary& boundary = stream.ring.at(stream.ring.read());
     if (boundary.recorded != Boundary::Recorded::no) {
+      if (boundary.has_context_event) {
+        double all = 0;
+        if (const Status status = clock_.time_of(stream.ring.context_event(stream.ring.read()), all); !status)
+          return status;
+        boundary.all = all;
+      }
       if (const Status status = clock_.time_of(boundary.event, boundary.time); !status) return status;
+      if (boundary.has_context_event) --of_context_;
       // A record in a side stream is late, so the next boundary can seem to come before it. Only the order of
       // a sequence is known: launches elsewhere run when they like.
       double& latest = stream.sequence_of(boundary).latest;
@@ -174,14 +213,16 @@ std::size_t StageRings::log_change(std::uint32_t index, Boundary& boundary) noex
                          .begin = DeviceTime(begun.begin),
                          .end = DeviceTime(boundary.time),
                          .opened = host_time(begun.opened),
-                         .closed = host_time(boundary.host)});
+                         .closed = host_time(boundary.host),
+                         .escaped = escape_of(boundary.time, begun.all, boundary.all)});
       boundary.closed = begun.number;
       spans = 1;
     }
   }
   if (boundary.change.opens) {
     boundary.opened = ++numbers_;
-    begun_stages.push_back({*boundary.change.opens, boundary.opened, boundary.time, boundary.host});
+    begun_stages.push_back(
+        {*boundary.change.opens, boundary.opened, boundary.time, boundary.host, boundary.all});
   }
   return spans;
 }
@@ -214,7 +255,7 @@ Status StageRings::collect(std::size_t& spans) noexcept {
     // Most often everything has completed once the newest boundary has. But graphs also run on other streams,
     // so that an older boundary can still be pending.
     CUresult result = busy->ring.newest_event().try_synchronize_for(patience);
-    if (result == CUDA_SUCCESS) result = busy->ring.at(busy->ring.read()).event.try_synchronize_for(patience);
+    if (result == CUDA_SUCCESS) result = wait_for(busy->ring, busy->ring.read());
     if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY) return {result, "cuEventQuery"};
   }
 }

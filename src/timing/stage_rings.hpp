@@ -26,6 +26,7 @@ struct TimedStream {
     std::uint64_t number; // of the span
     double begin;
     long long opened; // on the host's clock
+    std::optional<double> all;
   };
   /// Boundaries that the device reaches in their order.
   struct Sequence {
@@ -89,7 +90,11 @@ public:
   Status make_room(std::uint32_t stream, std::size_t events, std::size_t records) noexcept;
   /// The next boundary of the stream, whose event has been recorded.
   void push(std::uint32_t stream, Change change, long long host, Boundary::Recorded recorded,
-            LaunchPart part = {}) noexcept;
+            LaunchPart part = {}, bool has_context_event = false) noexcept;
+  /// Records the event of the whole context for the next boundary of the stream, whose event has been
+  /// recorded. Returns false if that is not wanted, would harm a capture on a stream of the timer, or did not
+  /// work. Driver functions: cuStreamIsCapturing for each stream, cuCtxRecordEvent.
+  bool record_context(std::uint32_t stream) noexcept;
   /// The number of a new launch.
   std::uint64_t next_launch() noexcept { return ++launches_; }
 
@@ -109,6 +114,9 @@ private:
   static constexpr std::chrono::milliseconds patience{50};
 
   Status read(std::uint32_t stream, std::size_t& spans) noexcept;
+  bool has_capture_besides(std::uint32_t stream) const noexcept;
+  /// Waits for all events of a boundary, at most `patience` for each.
+  CUresult wait_for(BoundaryRing& ring, Position position) const noexcept;
   std::size_t log_change(std::uint32_t stream, Boundary& boundary) noexcept;
   void log_waits() noexcept;
 
@@ -120,6 +128,8 @@ private:
   std::vector<TimerStream> side_streams_; // of the first streams with a permit
   std::vector<TimedStream> streams_;
   std::uint32_t last_found_ = 0;
+  bool records_context_;       // StageEscapes::checked, and the driver can do it
+  std::size_t of_context_ = 0; // events of the context that are on their way
   std::uint64_t numbers_ = 0;  // of spans
   std::uint64_t launches_ = 0; // of graphs
 };

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "core/failure.hpp"
 #include "timing/stage_timer_state.hpp"
 
 #include "core/on_stream.hpp"
@@ -59,11 +60,12 @@ StageTimer& StageTimer::operator=(StageTimer&& other) noexcept {
 StageTimer::~StageTimer() = default;
 
 StageTimer::StageTimer(const Context& context, const StageTimerOptions& options) {
-  if (const char* const wrong = wrong_with(options)) throw InvalidValue("StageTimer", wrong);
+  if (const char* const wrong = wrong_with(options))
+    throw_error(CUDA_ERROR_INVALID_VALUE, "StageTimer", wrong);
   if (lacks_nvtx(options))
-    throw NotSupported("StageTimer",
-                       "this cuevent was built without NVTX: build it with a CUDA toolkit that has "
-                       "nvtx3/nvToolsExt.h next to cuda.h, or use StageRanges::none");
+    throw_error(CUDA_ERROR_NOT_SUPPORTED, "StageTimer",
+                "this cuevent was built without NVTX: build it with a CUDA toolkit that has "
+                "nvtx3/nvToolsExt.h next to cuda.h, or use StageRanges::none");
   require_context(context, "StageTimer");
   auto state = std::make_unique<State>(context, options);
   check(context, state->rings->create());
@@ -137,9 +139,9 @@ bool StageTimer::next(StreamRef stream, StageId stage) {
 void StageTimer::record(EventRef event, StreamRef given, RecordFlags flags) {
   CUstream const stream = own_stream(context(), given, "StageTimer::record");
   if (!can_record(context(), event, stream))
-    throw ContextMismatch("StageTimer::record",
-                          "the event and the timer's default stream belong to different contexts: "
-                          "make the event in the timer's context");
+    throw_error(ErrorCause::context_mismatch, "StageTimer::record",
+                "the event and the timer's default stream belong to different contexts: "
+                "make the event in the timer's context");
   StreamPoint point;
   check(context(), state_->point_of(state_->rings->find(stream), point));
   StageObserver* const observer = state_->observer.get();
@@ -253,8 +255,8 @@ const Context& StageTimer::context() const { return state().rings->context(); }
 
 StageTimer::State& StageTimer::state() const {
   if (state_ == nullptr)
-    throw InvalidHandle(
-        "StageTimer",
+    throw_error(
+        CUDA_ERROR_INVALID_HANDLE, "StageTimer",
         "the timer is empty, because it was default-constructed or moved from: make it with a Context");
   return *state_;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "timing/stage_timer_state.hpp"
+#include "core/failure.hpp"
 
 #include "core/require_context.hpp"
 
@@ -9,19 +10,22 @@ CUstream own_stream(const Context& own, StreamRef stream, const char* function) 
   if (const Context* const given = stream.context()) {
     require_context(*given, function);
     if (*given != own)
-      throw ContextMismatch(function, "the context is not the timer's: make one timer per context");
+      throw_error(ErrorCause::context_mismatch, function,
+                  "the context is not the timer's: make one timer per context");
   }
   return stream.native_handle();
 }
 
 void fail(const Context& own, Status status) {
   if (status.reason == Reason::no_open_stage)
-    throw IllegalState(status.call, "no stage is open on the stream, or in its capture: call open() first");
+    throw_error(CUDA_ERROR_ILLEGAL_STATE, status.call,
+                "no stage is open on the stream, or in its capture: call open() first");
   if (status.reason == Reason::no_such_stage)
-    throw InvalidValue(status.call, "the timer has no such stage: use a StageId from stage()");
+    throw_error(CUDA_ERROR_INVALID_VALUE, status.call,
+                "the timer has no such stage: use a StageId from stage()");
   if (status.reason == Reason::other_context)
-    throw ContextMismatch(status.call,
-                          "the stream belongs to another context than the timer: make one timer per context");
+    throw_error(ErrorCause::context_mismatch, status.call,
+                "the stream belongs to another context than the timer: make one timer per context");
   own.driver().fail(status.result, status.call);
 }
 
@@ -89,7 +93,8 @@ Status StageTimer::State::change_submitted(std::uint32_t index, Status status, R
   const bool is_timed = ended || begun;
   if (status && is_timed) status = stream.recorder.record(stream.ring.at(stream.ring.next()).event);
   if (status && is_timed)
-    rings->push(index, {.closes = ended.has_value(), .opens = begun}, now, Boundary::Recorded::by_call);
+    rings->push(index, {.closes = ended.has_value(), .opens = begun}, now, Boundary::Recorded::by_call, {},
+                rings->record_context(index));
   if (!status && ended) { // an untimed stage is counted already
     rings->push(index, {.closes = true, .opens = {}}, 0, Boundary::Recorded::no);
     rings->log().drop(*ended);

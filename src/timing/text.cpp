@@ -11,6 +11,14 @@ std::string to_string(StageId stage) { return "stage " + std::to_string(std::uin
 
 std::string to_string(StreamId stream) { return "stream " + std::to_string(std::uint32_t(stream)); }
 
+std::string to_string(SpanEscape escaped) {
+  return enumerator(escaped, "SpanEscape", {"unknown", "no", "yes"});
+}
+
+std::string to_string(StageEscapes escapes) {
+  return enumerator(escapes, "StageEscapes", {"ignored", "checked"});
+}
+
 std::string to_string(StageRanges ranges) { return enumerator(ranges, "StageRanges", {"none", "nvtx"}); }
 
 std::string to_string(WhenFull what) { return enumerator(what, "WhenFull", {"drop", "wait"}); }

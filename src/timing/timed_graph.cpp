@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "core/failure.hpp"
 #include "core/require_context.hpp"
 #include "core/result_of.hpp"
 #include "timing/stage_timer_state.hpp"
@@ -52,8 +53,8 @@ TimedGraph StageTimer::instantiate(Graph&& graph) {
   const char* const call = "StageTimer::instantiate";
   State& timer = state();
   if (!graph)
-    throw InvalidHandle(
-        call, "the graph is empty, because it was moved from or released: use the object that has it now");
+    throw_error(CUDA_ERROR_INVALID_HANDLE, call,
+                "the graph is empty, because it was moved from or released: use the object that has it now");
   const ArrayView<CapturedStages> captures = timer.captures.of_graph(graph, call);
   std::vector<const CaptureEvents*> events;
   std::vector<TimedGraph::State::Taken> taken;
@@ -147,8 +148,8 @@ Status TimedGraph::State::launch_untimed(CUstream stream) {
 
 TimedGraph::State& TimedGraph::state(const char* call) const {
   if (state_ == nullptr)
-    throw InvalidHandle(call,
-                        "the TimedGraph is empty, because it was moved from: use the object that has it now");
+    throw_error(CUDA_ERROR_INVALID_HANDLE, call,
+                "the TimedGraph is empty, because it was moved from: use the object that has it now");
   return *state_;
 }
 

@@ -518,3 +518,21 @@ TEST_CASE_METHOD(CaptureFixture, "a moved-from TimedGraph is empty and says so")
   const Graph taken(std::move(without));
   CHECK_THROWS_AS(timer.instantiate(std::move(without)), InvalidHandle);
 }
+
+TEST_CASE_METHOD(CaptureFixture, "a timer that checks for escapes leaves captures on its streams alone") {
+  test::need(12050);
+  const Stream stream(context), captured(context);
+  StageTimerOptions options = small;
+  options.escapes = StageEscapes::checked;
+  StageTimer timer(context, options);
+  const StageId outside = timer.stage("outside"), inside = timer.stage("inside");
+  timer.add_stream(captured);
+  StreamCapture capture(context, captured);
+  time_work(timer, captured, inside);
+  time_work(timer, stream, outside);
+  TimedGraph graph = timer.instantiate(capture.end());
+  graph.launch(captured);
+  timer.collect();
+  CHECK(span_of(timer.report(), inside).escaped == SpanEscape::unknown);
+  CHECK(span_of(timer.report(), outside).escaped == SpanEscape::unknown);
+}

@@ -206,6 +206,41 @@ TEST_CASE_METHOD(MeasureFixture, "samples that are precise when the time is over
   CHECK(few_samples.end == MeasuredEnd::time_limit);
 }
 
+TEST_CASE_METHOD(MeasureFixture, "samples from before the times have settled become warm-up") {
+  if (!time_is_virtual()) return;
+  std::size_t calls = 0;
+  const auto settles = [&](CUstream on) { // steady for long enough to end the first warm-up
+    long_work(on);
+    if (calls++ >= 24) return;
+    for (int i = 0; i < 3; ++i)
+      work(on);
+  };
+  const Measurement found = measure(context, stream, settles);
+  INFO(found.doubt());
+  CHECK(found.proved());
+  CHECK(found.warm_up > 10);
+  CHECK(found.samples.size() >= 20);
+  CHECK(calls == found.samples.size() + found.warm_up);
+
+  calls = 0;
+  MeasureOptions impatient; // no time to wait until the times settle
+  impatient.time_limit = 0ms;
+  CHECK(measure(context, stream, settles, impatient).warm_up == 1);
+
+  calls = 0;
+  std::size_t calls_of_b = 0;
+  const auto steady = [&](CUstream on) {
+    long_work(on);
+    ++calls_of_b;
+  };
+  const Comparison compared = compare(context, stream, settles, steady);
+  INFO(compared.doubt());
+  CHECK(compared.proved());
+  CHECK(compared.doubt().empty());
+  CHECK(compared.a.samples.size() == compared.b.samples.size());
+  CHECK(calls + calls_of_b == 2 * compared.a.samples.size() + compared.a.warm_up + compared.b.warm_up);
+}
+
 TEST_CASE_METHOD(MeasureFixture, "an exception of the work lets the context go") {
   struct Failed {};
   const auto fails = [&](CUstream on) {
@@ -258,7 +293,7 @@ TEST_CASE_METHOD(MeasureFixture, "what runs between the samples is not timed") {
   const Measurement found = measure(
       context, stream, [&](CUstream on) { work(on); }, options);
   INFO(found.doubt());
-  CHECK(found.escaped + found.preceded + found.followed + found.unheld == 0);
+  CHECK(found.escaped + found.disturbed + found.unheld == 0);
   CHECK(calls == found.samples.size() + found.warm_up);
 }
 
@@ -274,6 +309,7 @@ TEST_CASE_METHOD(MeasureFixture, "two works are measured in turns") {
   CHECK(found.ratio <= found.high);
   if (time_is_virtual()) CHECK_THAT(found.ratio, WithinRel(2.0, 0.1));
   Comparison tried;
+  CHECK(tried.doubt() == "a: Nothing was measured. b: Nothing was measured.");
   CHECK(try_compare(tried, context, stream, twice, once, few()) == CUDA_SUCCESS);
   CHECK(tried.a.samples.size() == 3);
 }
@@ -305,24 +341,51 @@ TEST_CASE_METHOD(MeasureFixture, "what cannot be measured is refused") {
   CHECK_THROWS_AS(measure(context, {Context(), nullptr}, nothing), InvalidContext);
 }
 
-TEST_CASE_METHOD(MeasureFixture, "earlier work that still runs is noticed before a sample and after one") {
+TEST_CASE_METHOD(MeasureFixture, "earlier work ends before a sample begins, and is noticed") {
   test::need(first_version);
   const ContextGuard current(context);
   Sampler sampler;
   REQUIRE(sampler.create(context, stream, 1min));
   REQUIRE(sampler.calibrate());
   const auto nothing = [] {};
-  MeasuredSample sample;
-  bool in_time = false, ran = false;
-  {
-    const LaterWork earlier(*this, sampler.margin());
-    REQUIRE(sampler.take(MeasuredWork(nothing), false, sample, in_time));
+  bool in_time = false;
+  for (const bool hold : {true, false}) {
+    MeasuredSample sample;
+    // A host that loses its processor between the two records proves nothing, and a busy machine takes it.
+    for (int attempt = 0; attempt < 20 && !sample.disturbed; ++attempt) {
+      const LaterWork earlier(*this, sampler.margin());
+      REQUIRE(sampler.take(MeasuredWork(nothing), hold, sample, in_time));
+      CHECK(in_time);
+    }
+    CHECK(sample.disturbed);
+    CHECK_FALSE(sample.escaped);
+    REQUIRE(sampler.take(MeasuredWork(nothing), hold, sample, in_time));
+    CHECK_FALSE(sample.disturbed);
   }
-  CHECK(sample.preceded);
-  CHECK(sample.lead > sampler.margin());
+}
+
+TEST_CASE_METHOD(MeasureFixture, "the hold does not wait for earlier work beyond its limit") {
+  test::need(first_version);
+  const ContextGuard current(context);
+  Sampler sampler;
+  REQUIRE(sampler.create(context, stream, 5ms));
+  REQUIRE(sampler.calibrate());
+  const auto nothing = [] {};
+  MeasuredSample sample;
+  bool in_time = true;
+  const LaterWork earlier(*this, sampler.margin());
   REQUIRE(sampler.take(MeasuredWork(nothing), true, sample, in_time));
-  CHECK_FALSE(sample.preceded);
-  // A host that loses its processor between the two records proves nothing, and a busy machine takes it away.
+  CHECK_FALSE(in_time);
+  CHECK_FALSE(sample.held);
+}
+
+TEST_CASE_METHOD(MeasureFixture, "work that runs after a sample is noticed") {
+  test::need(first_version);
+  const ContextGuard current(context);
+  Sampler sampler;
+  REQUIRE(sampler.create(context, stream, 1min));
+  REQUIRE(sampler.calibrate());
+  bool ran = false;
   for (int attempt = 0; attempt < 20 && !ran; ++attempt) {
     const LaterWork earlier(*this, sampler.margin());
     REQUIRE(sampler.settle(ran));

@@ -365,3 +365,51 @@ TEST_CASE_METHOD(StageFixture, "a long stage is measured as precisely as a short
   CHECK(report.clock.rounding < DeviceTime(150));
   CHECK(report.clock.rounding > DeviceTime(0));
 }
+
+TEST_CASE_METHOD(StageFixture, "work that escapes a stage is found, and a neighbour's is not taken for it") {
+  test::need(12050); // cuCtxRecordEvent
+  const Stream stream(context), other(context);
+  StageTimerOptions options = small;
+  options.escapes = StageEscapes::checked;
+  StageTimer timer(context, options);
+  const StageId honest = timer.stage("honest"), escaping = timer.stage("escaping"),
+                neighbour = timer.stage("neighbour");
+  time_work(timer, stream, honest);
+  timer.collect();
+  if (time_is_virtual()) CHECK(span_of(timer.report(), honest).escaped == SpanEscape::no);
+
+  timer.open(stream, escaping);
+  {
+    Gate gate(other);
+    timer.close(stream);
+    pass(20ms);
+  }
+  timer.collect();
+  CHECK(span_of(timer.report(), escaping).escaped == SpanEscape::yes);
+
+  {
+    Gate gate(other);
+    time_work(timer, stream, neighbour);
+    CHECK(timer.poll() == 0); // it is not known yet
+    pass(20ms);
+  }
+  timer.collect();
+  const StageReport report = timer.report();
+  CHECK(span_of(report, neighbour).escaped == SpanEscape::unknown);
+  CHECK(of(report, escaping).escaped == 1);
+  CHECK(of(report, escaping).unknown == 0);
+  CHECK(of(report, neighbour).escaped == 0);
+  CHECK(of(report, neighbour).unknown == 1);
+  timer.clear();
+  CHECK(of(timer.report(), escaping).escaped + of(timer.report(), neighbour).unknown == 0);
+}
+
+TEST_CASE_METHOD(StageFixture, "a timer that does not check says that it knows nothing about escapes") {
+  const Stream stream(context);
+  StageTimer timer(context, small);
+  const StageId stage = timer.stage("stage");
+  time_work(timer, stream, stage);
+  timer.collect();
+  CHECK(of(timer.report(), stage).escaped == 0);
+  CHECK(of(timer.report(), stage).unknown == 1);
+}

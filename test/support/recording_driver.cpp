@@ -44,6 +44,11 @@ struct Thread {
   std::map<CUuserObject, UserObject> user_objects;
 };
 thread_local Thread here;
+// The library unregisters its log in an exit handler, which runs after the end of the main thread's objects.
+thread_local bool thread_ended = false;
+thread_local struct ThreadEnd {
+  ~ThreadEnd() { thread_ended = true; }
+} thread_end;
 
 std::atomic<int> offered_version{13000};
 std::atomic<long> events{0}, streams{0}, contexts{0}, graphs{0}, execs{0};
@@ -331,6 +336,7 @@ template <class Tag, class... Arguments>
 struct Stub<Tag, CUresult (*)(Arguments...)> {
   static inline std::string_view name;
   static CUresult call(Arguments... arguments) {
+    if (thread_ended) return CUDA_SUCCESS;
     const SafeAllocations own;
     expect_no_fork_lock(name);
     here.calls.push_back({name, here.stack.empty() ? nullptr : here.stack.back()});

@@ -3,6 +3,7 @@
 // namespace of its own with a C library of its own, whose state for the program's threads is not set up.
 // So nothing here uses stdio, locales, ctype, iostreams or malloc; watch/test/check-watch holds it to that.
 
+#include "auditor/c_library.hpp"
 #include "auditor/libraries.hpp"
 #include "auditor/loaded_library.hpp"
 #include "auditor/recorder.hpp"
@@ -62,6 +63,7 @@ __attribute__((visibility("default"))) unsigned la_objopen(link_map* map, Lmid_t
       (watch::state.options.has(watch::probes) || watch::state.options.has(watch::jitter) ||
        watch::state.options.has(watch::memory_use)))
     watch::find_program_functions(*map);
+  if (space == LM_ID_BASE && watch::state.options.has(watch::host_uses)) watch::replace_c_functions(*map);
   if (*map->l_name == '\0' || starts_with(name, "libpython")) watch::find_python(*map);
   if (space == LM_ID_BASE && watch::state.options.has(watch::memory_use)) watch::find_torch_allocator(*map);
   watch::add_module(*map);

@@ -4,6 +4,7 @@
 
 #include "auditor/costs.hpp"
 #include "auditor/graph_events.hpp"
+#include "auditor/host_guards.hpp"
 #include "auditor/kernel_names.hpp"
 #include "auditor/pending_sources.hpp"
 #include "auditor/pinned_memory.hpp"
@@ -422,6 +423,7 @@ private:
       // Not only with Feature::memory_use: there may be no region.
       if constexpr (ends_events(verb) || verb == Verb::memory_free)
         if (cleared_by_fork != nullptr) forget_pinned_of(0);
+      give_back_all();
       return function()(arguments...);
     }
     CallData made = call_data(arguments...);
@@ -455,9 +457,20 @@ private:
     if constexpr (is_copy_on_stream)
       if (has_feature(memory_use)) [[unlikely]]
         source = begin_source(*thread, Copy, made, source_of(arguments...));
-    const CUresult result = call_driver(*thread, made, address, above, arguments...);
+    [[maybe_unused]] GuardedTarget target;
     if constexpr (is_copy_on_stream)
-      if (result == CUDA_SUCCESS) note_source(source, made);
+      if (has_feature(host_uses)) [[unlikely]]
+        target = begin_target(Copy, made, target_of(arguments...));
+    const CUresult result = call_driver(*thread, made, address, above, arguments...);
+    [[maybe_unused]] std::uint64_t number_of_source = 0;
+    if constexpr (is_copy_on_stream)
+      if (result == CUDA_SUCCESS) {
+        number_of_source = note_source(source, made);
+        note_target(*thread, target, made);
+      }
+    if constexpr (can_end_copies(verb))
+      if (result == CUDA_SUCCESS && has_feature(host_uses)) [[unlikely]]
+        give_back_reached();
     if constexpr (verb == Verb::initialize)
       if (result == CUDA_SUCCESS) state.initialized.store(1, std::memory_order_relaxed);
     if constexpr (makes_green_context) cleared_by_fork->context.note(several_contexts);
@@ -476,11 +489,21 @@ private:
         tell_memory({library, made}, arguments...);
     if constexpr (ends_functions) forget_parameters();
     end<verb>(*thread, Copy, made, result, address, above);
+    if constexpr (is_copy_on_stream)
+      if (has_feature(host_uses)) [[unlikely]] {
+        guard_target(target);
+        guard_source(source, number_of_source);
+      }
     if (verb == Verb::stream_ask && is_gone && result == CUDA_SUCCESS) [[unlikely]]
       record(made);
     return result;
   }
 
+  /// The program may know then that copies are done.
+  static constexpr bool can_end_copies(Verb called) {
+    return may_wait(called) || called == Verb::event_query || called == Verb::stream_query ||
+           called == Verb::event_elapsed;
+  }
   static constexpr bool is_copy_on_stream = verb == Verb::work && entry_data[Index].work == Work::copy;
   static constexpr bool has_cost =
       verb == Verb::memory_make || verb == Verb::memory_free || is_copy_on_stream;

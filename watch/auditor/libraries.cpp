@@ -5,7 +5,9 @@
 #include "auditor/recorder.hpp"
 #include "auditor/state.hpp"
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 
 namespace watch {
 
@@ -44,6 +46,8 @@ void add_library(const link_map& map) {
     if (entry_data[i].suffix != nullptr)
       find(added.functions[i][1], map, entry_data[i].symbol, entry_data[i].suffix);
   }
+  added.begin = map.l_addr;
+  added.end = end_of(map);
   find(added.current_context, map, "cuCtxGetCurrent");
   find(added.stream_context, map, "cuStreamGetCtx");
   find(added.is_capturing, map, "cuStreamIsCapturing");
@@ -107,6 +111,12 @@ unsigned library_index(const link_map* map) {
   while (index < library_limit && state.libraries[index].map != map)
     ++index;
   return index;
+}
+
+bool is_of_a_library(std::uintptr_t address) {
+  return std::any_of(std::begin(state.libraries), std::end(state.libraries), [&](const Library& each) {
+    return each.map != nullptr && each.begin <= address && address < each.end;
+  });
 }
 
 void* hook_for_symbol(unsigned library, const char* symbol, void* function) {

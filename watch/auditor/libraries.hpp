@@ -5,6 +5,8 @@
 
 #include "protocol/calls.hpp"
 
+#include <cstddef>
+#include <cstdint>
 #include <link.h>
 
 namespace watch {
@@ -14,6 +16,7 @@ inline constexpr unsigned library_limit = 4; // calls to further copies are not 
 /// One copy of libcuda: where its functions are. The second index is 1 for variants of per-thread streams.
 struct Library {
   const link_map* map = nullptr;
+  std::uintptr_t begin = 0, end = 0; // of its memory
   void* functions[entry_count][2] = {};
   CUresult (*current_context)(CUcontext*) = nullptr;
   CUresult (*stream_context)(CUstream, CUcontext*) = nullptr;
@@ -85,6 +88,9 @@ void remove_library(const link_map& map);
 
 /// The index of this copy of libcuda, or `library_limit`.
 unsigned library_index(const link_map* map);
+
+/// Whether the address is in one of them.
+bool is_of_a_library(std::uintptr_t address);
 
 /// The function of this copy that a hook stands for, or null.
 void* function_behind(unsigned library, void* hook);

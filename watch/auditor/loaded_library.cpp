@@ -36,7 +36,10 @@ std::uint32_t hash_of(const char* text, std::uint32_t hash = 5381) {
   return hash;
 }
 
-const ElfW(Sym) * symbol_of(const link_map& library, const char* name, const char* suffix) {
+/// Shows the symbols with this name, one for each version, until one is wanted.
+template <class IsWanted>
+    const ElfW(Sym) *
+    find_symbol(const link_map& library, const char* name, const char* suffix, IsWanted is_wanted) {
   if (suffix == nullptr) suffix = "";
   const Tables tables = tables_of(library);
   if (tables.symbols == nullptr || tables.strings == nullptr || tables.gnu_hash == nullptr) return nullptr;
@@ -53,10 +56,14 @@ const ElfW(Sym) * symbol_of(const link_map& library, const char* name, const cha
     const ElfW(Sym)& symbol = tables.symbols[index];
     const char* const text = tables.strings + symbol.st_name;
     if ((other | 1) == (hash | 1) && symbol.st_shndx != SHN_UNDEF && std::strncmp(text, name, length) == 0 &&
-        std::strcmp(text + length, suffix) == 0)
+        std::strcmp(text + length, suffix) == 0 && is_wanted(symbol))
       return &symbol;
     if ((other & 1) != 0) return nullptr;
   }
+}
+
+const ElfW(Sym) * symbol_of(const link_map& library, const char* name, const char* suffix) {
+  return find_symbol(library, name, suffix, [](const ElfW(Sym)&) { return true; });
 }
 
 /// Whether the address is in a part of the library without code: changing its protection for a moment
@@ -91,18 +98,42 @@ std::size_t exported_size(const link_map& library, const char* name) {
   return symbol == nullptr ? 0 : symbol->st_size;
 }
 
-bool redirect_function(const link_map& library, const char* name, const char* suffix, void* replacement) {
-  auto* const symbol = const_cast<ElfW(Sym)*>(symbol_of(library, name, suffix));
-  if (symbol == nullptr) return false;
-  const auto address = reinterpret_cast<ElfW(Addr)>(symbol);
+namespace {
+
+bool redirect(const link_map& library, const ElfW(Sym) & symbol, void* replacement) {
+  const auto address = reinterpret_cast<ElfW(Addr)>(&symbol);
   const auto page = static_cast<ElfW(Addr)>(sysconf(_SC_PAGESIZE));
   if (!is_without_code(library, address)) return false;
   void* const begin = reinterpret_cast<void*>(address & ~(page - 1));
-  const std::size_t length = address + sizeof *symbol - (address & ~(page - 1));
+  const std::size_t length = address + sizeof symbol - (address & ~(page - 1));
   if (mprotect(begin, length, PROT_READ | PROT_WRITE) != 0) return false;
-  symbol->st_value = reinterpret_cast<ElfW(Addr)>(replacement) - library.l_addr; // the loader adds them again
+  const_cast<ElfW(Sym)&>(symbol).st_value =
+      reinterpret_cast<ElfW(Addr)>(replacement) - library.l_addr; // the loader adds them again
   mprotect(begin, length, PROT_READ);
   return true;
+}
+
+} // namespace
+
+bool redirect_function(const link_map& library, const char* name, const char* suffix, void* replacement) {
+  bool is_redirected = false;
+  find_symbol(library, name, suffix, [&](const ElfW(Sym) & symbol) {
+    is_redirected = redirect(library, symbol, replacement) || is_redirected;
+    return false;
+  });
+  return is_redirected;
+}
+
+std::uintptr_t end_of(const link_map& library) {
+  std::uintptr_t end = library.l_addr;
+  const auto* const header = reinterpret_cast<const ElfW(Ehdr)*>(library.l_addr);
+  if (std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0) return end;
+  const auto* const parts = reinterpret_cast<const ElfW(Phdr)*>(library.l_addr + header->e_phoff);
+  for (unsigned i = 0; i < header->e_phnum; ++i)
+    if (const std::uintptr_t above = library.l_addr + parts[i].p_vaddr + parts[i].p_memsz;
+        parts[i].p_type == PT_LOAD && above > end)
+      end = above;
+  return end;
 }
 
 } // namespace watch

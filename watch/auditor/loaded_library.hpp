@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <link.h>
 
 namespace watch {
@@ -14,8 +15,12 @@ void* exported_function(const link_map& library, const char* name, const char* s
 /// The bytes of an exported function or variable; 0 if there is none.
 std::size_t exported_size(const link_map& library, const char* name);
 
-/// Lets every later binding to this exported function lead to `replacement`. False if it cannot be done.
+/// Lets every later binding to this exported function, in any version, lead to `replacement`. False if it
+/// cannot be done.
 bool redirect_function(const link_map& library, const char* name, const char* suffix, void* replacement);
+
+/// Where its memory ends. Its begin if it has no header there.
+std::uintptr_t end_of(const link_map& library);
 
 /// The name that programs link the library by. Null if it has none.
 const char* linked_name(const link_map& library);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "auditor/looker.hpp"
 
+#include "auditor/host_guards.hpp"
 #include "auditor/kernel_calls.hpp"
 #include "auditor/lone_thread.hpp"
 #include "auditor/pending_sources.hpp"
@@ -11,6 +12,7 @@
 #include "protocol/calls.hpp"
 #include "protocol/ticks.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <linux/futex.h>
 #include <sys/prctl.h>
@@ -20,6 +22,7 @@ namespace watch {
 namespace {
 
 constexpr std::int64_t patience_us = 50'000;      // for the locks of all streams together
+constexpr int judging_pauses = 500;               // at the exit
 constexpr std::int64_t late_patience_us = 20'000; // until what is done has reached late probes
 constexpr std::uint64_t long_submission_us = 50'000;
 
@@ -104,6 +107,10 @@ void look_at_threads() {
 /// Runs before the driver's own handler, which was registered earlier. From here on, looks do not call the
 /// driver.
 void end_looks(void*) {
+  HostUses& uses = cleared_by_fork->uses;
+  for (int i = 0; i < judging_pauses && uses.unjudged.load(std::memory_order_seq_cst) != 0; ++i)
+    sleep_microseconds(20);
+  if (uses.is_on.load(std::memory_order_relaxed) != 0) end_guards();
   cleared_by_fork->looker.ending.store(1, std::memory_order_seq_cst);
   for (int i = 0; i < 10'000 && cleared_by_fork->looker.looking.load(std::memory_order_seq_cst) != 0; ++i)
     sleep_microseconds(20);
@@ -122,18 +129,32 @@ void look_if_allowed(Look look) {
   cleared_by_fork->looker.looking.store(0, std::memory_order_seq_cst);
 }
 
-/// As long as sources of copies are pending, and nobody wants another look. It takes a tenth of the time.
-void watch_sources(std::uint32_t done, bool (&is_relaxed)[library_limit]) {
-  constexpr std::int64_t shortest_pause_us = 200, share = 10;
+/// Until that time is over, or a use by the host is to be judged.
+void sleep_until_news(std::uint32_t known, std::int64_t microseconds) {
+  const timespec time{0, microseconds * 1000};
+  syscall(SYS_futex, &cleared_by_fork->uses.news, FUTEX_WAIT, known, &time, nullptr, 0L);
+}
+
+bool has_copies() {
+  return cleared_by_fork->sources.count.load(std::memory_order_seq_cst) != 0 || has_host_uses();
+}
+
+/// As long as copies are pending, and nobody wants another look. It takes a tenth of the time.
+void watch_copies(std::uint32_t done, bool (&is_relaxed)[library_limit]) {
+  constexpr std::int64_t shortest_pause_us = 200, longest_pause_us = 900'000, share = 10;
   constexpr unsigned looks = 1000; // then the thread asks whether it is the only one
   bool are_pending = true;
   for (unsigned i = 0;
        are_pending && i < looks && region->look_wanted.load(std::memory_order_relaxed) == done; ++i) {
     const std::int64_t begun = now_us();
+    const std::uint32_t known = cleared_by_fork->uses.news.load(std::memory_order_seq_cst);
     are_pending = false;
-    look_if_allowed([&] { are_pending = look_at_sources(is_relaxed); });
+    look_if_allowed([&] {
+      are_pending = look_at_guards(is_relaxed);
+      are_pending = look_at_sources(is_relaxed) || are_pending;
+    });
     const std::int64_t pause = share * (now_us() - begun);
-    if (are_pending) sleep_microseconds(pause > shortest_pause_us ? pause : shortest_pause_us);
+    if (are_pending) sleep_until_news(known, std::clamp(pause, shortest_pause_us, longest_pause_us));
   }
 }
 
@@ -146,11 +167,12 @@ void* run(void*) {
     if (wanted == done) {
       std::atomic<std::uint32_t>& sleeps = cleared_by_fork->sources.sleeps;
       sleeps.store(1, std::memory_order_seq_cst);
-      if (cleared_by_fork->sources.count.load(std::memory_order_seq_cst) != 0 && may_call_driver()) {
+      if (has_copies() && may_call_driver()) {
         sleeps.store(0, std::memory_order_relaxed);
-        watch_sources(done, is_relaxed);
+        watch_copies(done, is_relaxed);
         continue;
       }
+      if (!may_call_driver()) give_back_all();
       const timespec second{1, 0};
       syscall(SYS_futex, &region->look_wanted, FUTEX_WAIT, done, &second, nullptr, 0L);
       sleeps.store(0, std::memory_order_relaxed);
@@ -182,7 +204,10 @@ void start_looker() {
   Lock& started = cleared_by_fork->looker.started;
   if (started.load(std::memory_order_relaxed) != 0 || started.exchange(1, std::memory_order_relaxed) != 0)
     return;
-  if (!start_thread(&run)) return;
+  if (!start_thread(&run)) {
+    cleared_by_fork->looker.failed.store(1, std::memory_order_relaxed);
+    return;
+  }
   if (region->overwrites != 0) listen_to_signal();
   if (state.program_functions.call_at_exit != nullptr)
     state.program_functions.call_at_exit(&end_looks, nullptr, nullptr);

@@ -22,6 +22,7 @@ struct Looker {
   };
 
   std::atomic<std::uint32_t> started; // or could not be
+  std::atomic<std::uint32_t> failed;  // could not be
   std::atomic<std::uint32_t> looking; // the driver is being called
   std::atomic<std::uint32_t> ending;  // the program is at its exit
   Offer offers[thread_limit];         // by slot

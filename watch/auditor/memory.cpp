@@ -250,11 +250,11 @@ void tell_memory(const Told& told, CUdeviceptr* made, Size* pitch, Size, Size ro
   tell_allocated(told, MemoryPart::allocated, *made, *pitch * rows);
 }
 void tell_memory(const Told& told, void** made, Size size, unsigned) {
-  add_pinned(address_of(*made), size, told.call.context);
+  add_pinned(address_of(*made), size, told.call.context, false);
   tell_allocated(told, MemoryPart::allocated_host, address_of(*made), size);
 }
 void tell_memory(const Told& told, void* registered, Size size, unsigned) {
-  add_pinned(address_of(registered), size, told.call.context);
+  add_pinned(address_of(registered), size, told.call.context, true);
   tell_allocated(told, MemoryPart::allocated_host, address_of(registered), size, 1);
 }
 

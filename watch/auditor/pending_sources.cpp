@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "auditor/pending_sources.hpp"
 
+#include "auditor/host_guards.hpp"
 #include "auditor/kernel_calls.hpp"
 #include "auditor/looker.hpp"
 #include "auditor/probes.hpp"
@@ -44,6 +45,7 @@ unsigned pieces_of(const Source& source, iovec (&pieces)[pieces_limit]) {
 
 /// The caller holds the lock of PinnedMemory. False if they cannot be read.
 bool read_bytes(const Source& source, std::uint64_t& hash) {
+  if (is_target_guarded(source.begin, source.end())) return false;
   PendingSources& all = sources();
   iovec pieces[pieces_limit];
   const unsigned count = pieces_of(source, pieces);
@@ -68,7 +70,7 @@ bool read_bytes(const Source& source, std::uint64_t& hash) {
 }
 
 void remove(PendingSource& place) { // under the lock of PinnedMemory
-  place.number.store(0, std::memory_order_release);
+  give_back_source(place.number.exchange(0, std::memory_order_acq_rel));
   sources().count.fetch_sub(1, std::memory_order_relaxed);
 }
 
@@ -222,23 +224,24 @@ SourceProbe begin_source(Thread& thread, unsigned library, const CallData& call,
   return probe;
 }
 
-void note_source(const SourceProbe& probe, const CallData& call) {
-  if (probe.source.width == 0) return;
-  if (probe.stream == nullptr) return tell_source(call, 0);
-  {
+std::uint64_t note_source(const SourceProbe& probe, const CallData& call) {
+  if (probe.source.width == 0) return 0;
+  std::uint64_t number = 0;
+  if (probe.stream != nullptr) {
     const Library& library = state.libraries[probe.stream->library];
     const OwnCalls own(library);
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    if (library.probing.exchange_mode(&mode) != CUDA_SUCCESS) return tell_source(call, 0);
+    const bool can_ask = library.probing.exchange_mode(&mode) == CUDA_SUCCESS;
     bool has_begun = true;
-    if (const TryLocked lock(probe.stream->lock, 0); lock && probe.stream->events[0] != nullptr)
+    if (const TryLocked lock(probe.stream->lock, 0); can_ask && lock && probe.stream->events[0] != nullptr)
       has_begun = query_probe(*probe.stream, probe.number) != CUDA_ERROR_NOT_READY;
-    library.probing.exchange_mode(&mode);
-    if (has_begun) return;
+    if (can_ask) library.probing.exchange_mode(&mode);
+    if (can_ask && has_begun) return 0;
+    if (can_ask) number = put(probe);
   }
-  const std::uint64_t number = put(probe);
   tell_source(call, number);
   if (number != 0) wake_looker();
+  return number;
 }
 
 void look_at_sources_before(const CallData& call) {

@@ -68,8 +68,8 @@ Source source_of(const CUDA_MEMCPY2D* copy, CUstream);
 
 /// Before the copy.
 SourceProbe begin_source(Thread& thread, unsigned library, const CallData& call, const Source& source);
-/// After it has succeeded, before its record.
-void note_source(const SourceProbe& probe, const CallData& call);
+/// After it has succeeded, before its record. Returns the number of the copy, or 0 if it is not looked at.
+std::uint64_t note_source(const SourceProbe& probe, const CallData& call);
 /// Before a call that waits.
 void look_at_sources_before(const CallData& call);
 /// From the looker, whose calls of this library are in relaxed mode. Returns whether any are pending.

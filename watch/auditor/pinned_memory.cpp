@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "auditor/pinned_memory.hpp"
 
+#include "auditor/host_guards.hpp"
+#include "auditor/mapped_memory.hpp"
 #include "auditor/pending_sources.hpp"
 #include "auditor/state.hpp"
 
@@ -25,6 +27,7 @@ std::uint32_t first_behind(const PinnedMemory& pinned, std::uint64_t address) {
 
 void take_out(PinnedMemory& pinned, std::uint32_t index) {
   forget_sources_in(pinned.ranges[index].begin, pinned.ranges[index].end);
+  give_back_in(pinned.ranges[index].begin, pinned.ranges[index].end);
   --pinned.count;
   std::memmove(&pinned.ranges[index], &pinned.ranges[index + 1],
                (pinned.count - index) * sizeof pinned.ranges[0]);
@@ -32,8 +35,10 @@ void take_out(PinnedMemory& pinned, std::uint32_t index) {
 
 } // namespace
 
-void add_pinned(std::uint64_t begin, std::size_t size, std::uint64_t context) {
+void add_pinned(std::uint64_t begin, std::size_t size, std::uint64_t context, bool is_of_program) {
   PinnedMemory& pinned = cleared_by_fork->pinned;
+  const bool is_plain =
+      state.options.has(host_uses) && (!is_of_program || is_readable_and_writable(begin, begin + size));
   const Locked lock(pinned.lock);
   const std::uint64_t end = begin + size;
   const std::uint32_t index = first_behind(pinned, begin);
@@ -43,7 +48,7 @@ void add_pinned(std::uint64_t begin, std::size_t size, std::uint64_t context) {
   if (size == 0 || pinned.count == PinnedMemory::limit) return;
   std::memmove(&pinned.ranges[index + 1], &pinned.ranges[index],
                (pinned.count - index) * sizeof pinned.ranges[0]);
-  pinned.ranges[index] = {begin, end, context};
+  pinned.ranges[index] = {begin, end, context, is_plain};
   ++pinned.count;
 }
 
@@ -66,6 +71,18 @@ bool is_pinned(std::uint64_t begin, std::uint64_t end) {
   const PinnedMemory& pinned = cleared_by_fork->pinned;
   const std::uint32_t index = first_behind(pinned, begin);
   return index < pinned.count && pinned.ranges[index].begin <= begin && end <= pinned.ranges[index].end;
+}
+
+bool is_plain(std::uint64_t begin, std::uint64_t end) {
+  const PinnedMemory& pinned = cleared_by_fork->pinned;
+  return is_pinned(begin, end) && pinned.ranges[first_behind(pinned, begin)].is_plain;
+}
+
+void note_protection(std::uint64_t begin, std::uint64_t end) {
+  PinnedMemory& pinned = cleared_by_fork->pinned;
+  const Locked lock(pinned.lock);
+  for (std::uint32_t i = first_behind(pinned, begin); i < pinned.count && pinned.ranges[i].begin < end; ++i)
+    pinned.ranges[i].is_plain = false;
 }
 
 } // namespace watch

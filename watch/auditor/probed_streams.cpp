@@ -75,6 +75,7 @@ void forget(Stream& stream, bool destroy_events) {
   if (name.handle == 0 || stream.handle.exchange(0, std::memory_order_seq_cst) == 0) return;
   unlink(stream, name);
   forget_sources_of(stream);
+  give_back_guards_of(stream);
   if (take_lock(stream)) {
     const auto destroy = state.libraries[stream.library].trial.destroy;
     for (CUevent& event : stream.events) {

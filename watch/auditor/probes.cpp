@@ -311,12 +311,18 @@ void leave_streams(const Thread& thread, const CallData& call, Verb verb) {
   }
 }
 
+void know_stream(unsigned library, const CallData& call) { know_stream(library, call, Verb::work); }
+
 Stream* record_probe(Thread& thread, unsigned library, const CallData& call, std::uint64_t& number) {
-  know_stream(library, call, Verb::work);
+  know_stream(library, call);
+  return record_probe_behind(thread, call, number, 0);
+}
+
+Stream* record_probe_behind(Thread& thread, const CallData& call, std::uint64_t& number, long patience_us) {
   StreamName name{};
   Stream* const stream = find_stream(call, Verb::work, name);
   if (stream == nullptr) return nullptr;
-  const TryLocked lock(stream->lock, 0);
+  const TryLocked lock(stream->lock, patience_us);
   if (!lock) return nullptr;
   const std::uint64_t before = shown(*stream).recorded.load(std::memory_order_relaxed);
   probe_locked({thread.slot, thread.number}, *stream, name);

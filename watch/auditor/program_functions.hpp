@@ -19,6 +19,7 @@ struct ProgramFunctions {
   int (*block_signals)(int, const sigset_t*, sigset_t*) = nullptr;
   int (*set_signal_action)(int, const struct sigaction*, struct sigaction*) = nullptr;
   int (*call_at_exit)(void (*)(void*), void*, void*) = nullptr;
+  int (*call_at_fork)(void (*before)(), void (*in_parent)(), void (*in_child)(), void*) = nullptr;
 
   bool can_create_threads() const {
     return create_thread != nullptr && detach_thread != nullptr && make_attributes != nullptr &&

@@ -4,8 +4,11 @@
 #include "auditor/python_frames.hpp"
 #include "auditor/recorder.hpp"
 #include "auditor/state.hpp"
+#include "auditor/taken_stack.hpp"
 
+#include <atomic>
 #include <cstring>
+#include <link.h>
 #include <sys/mman.h>
 #include <unwind.h>
 
@@ -16,19 +19,12 @@ struct Frame {
   std::uintptr_t address, above;
 };
 
-/// The same native frames with Python frames that lie where they lay.
-struct PythonPlace {
-  std::uint64_t place;
-  std::uint32_t number; // of both in the file
-};
-constexpr std::size_t places_per_stack = 16;
-
 struct CachedStack {
   std::uint32_t number; // in the file; 0 if it is not there yet
   std::uint32_t depth, generation;
   std::uint32_t is_plain; // can be recognised in memory
+  std::uint32_t identity; // no other stack of the cache has or had it
   Frame frames[depth_limit];
-  PythonPlace in_python[places_per_stack];
 };
 
 // Of glibc 2.35 and later: where the unwinder finds a function's table of frames. The result is larger in
@@ -36,12 +32,33 @@ struct CachedStack {
 __attribute__((weak, visibility("default"))) int find_object(void* address,
                                                              void* result) __asm__("_dl_find_object");
 
+// Of the unwinder, which is part of this library, and of the linker.
+extern "C" void register_table(const void* table, void* place) __asm__("__register_frame_info");
+extern "C" const ElfW(Ehdr) own_header __asm__("__ehdr_start") __attribute__((visibility("hidden")));
+
 namespace {
 
-constexpr std::size_t stacks_per_thread = 128;
+// A step of a large model has some hundred, and each of them in several Python functions. What is not in the
+// cache takes 50 times as long. Pages are taken when they are needed.
+constexpr std::size_t stacks_per_thread = 512, places_per_thread = 2048;
 // Stacks in the same place of the cache. All launches through the CUDA runtime have the same innermost frame,
 // and many have the same depth.
 constexpr std::size_t ways = 8;
+
+/// A stack with Python frames that lie where they lay.
+struct PythonPlace {
+  std::uint64_t place;  // also of the stack
+  std::uint32_t number; // of both in the file; 0: none
+};
+
+/// Of one thread. All zeros is an empty one.
+struct StackCache {
+  CachedStack stacks[stacks_per_thread]; // Thread::stacks
+  PythonPlace places[places_per_thread];
+  std::uint32_t last_identity, next_way;
+};
+
+StackCache& cache_of(const Thread& thread) { return *reinterpret_cast<StackCache*>(thread.stacks); }
 
 bool is_in_memory(const Frame& frame) {
   return *reinterpret_cast<const std::uintptr_t*>(frame.above - sizeof(std::uintptr_t)) == frame.address;
@@ -58,12 +75,50 @@ bool still_holds(const CachedStack& stack, std::uintptr_t address, std::uintptr_
   return true;
 }
 
-/// The unwinder ends the process if it does not find its own table. With a second auditor in the process,
-/// some versions of glibc do not find the tables of the first one.
-bool can_unwind() {
-  if (&find_object == nullptr) return true;
+/// Where the frames of this library are described. The header that says so has one form with each linker.
+const void* own_table() {
+  const auto* const begin = reinterpret_cast<const unsigned char*>(&own_header);
+  const auto* part = reinterpret_cast<const ElfW(Phdr)*>(begin + own_header.e_phoff);
+  for (unsigned i = 0; i < own_header.e_phnum; ++i, ++part) {
+    if (part->p_type != PT_GNU_EH_FRAME) continue;
+    const unsigned char* const header = begin + part->p_vaddr;
+    constexpr unsigned char relative_int32 = 0x1b;
+    if (header[0] != 1 || header[1] != relative_int32) return nullptr;
+    std::int32_t distance = 0;
+    std::memcpy(&distance, header + 4, sizeof distance);
+    return header + 4 + distance;
+  }
+  return nullptr;
+}
+
+bool finds_own_table() {
   std::uint64_t result[64];
   return find_object(reinterpret_cast<void*>(&_Unwind_Backtrace), result) == 0;
+}
+
+/// The unwinder ends the process if it does not find its own table. With a second auditor in the process,
+/// such as the one of `cuevent sim`, some versions of glibc do not find the tables of auditors. Then it gets
+/// its own from here. That costs each later search a little, so it is not done in other processes.
+bool can_unwind() {
+  if (&find_object == nullptr) return true;
+  enum : int { unknown, yes, no };
+  static std::atomic<int> known{unknown};
+  int answer = known.load(std::memory_order_acquire);
+  if (answer != unknown) return answer == yes;
+  const Locked lock(cleared_by_fork->locks.stacks);
+  answer = known.load(std::memory_order_relaxed);
+  if (answer != unknown) return answer == yes;
+  answer = yes;
+  if (!finds_own_table()) {
+    static std::uint64_t place[16]; // more than any version of the unwinder writes
+    const void* const table = own_table();
+    if (table == nullptr)
+      answer = no;
+    else
+      register_table(table, place);
+  }
+  known.store(answer, std::memory_order_release);
+  return answer == yes;
 }
 
 struct Walk {
@@ -115,13 +170,18 @@ Content content_of(const CachedStack& stack, bool with_python = false) {
   return content;
 }
 
-void add_python_frames(Content& content, PythonState thread) {
+/// Of this length, which lies behind the words.
+void end_with_text(Content& content, std::size_t length) {
   auto* const text = reinterpret_cast<char*>(content.words + content.count);
-  std::size_t length = python_frames(thread, text, text_limit);
   while (length % 8 != 0)
     text[length++] = '\0';
   content.count += static_cast<std::uint32_t>(length / 8);
   content.words[0] |= static_cast<std::uint64_t>(length / 8) << 32;
+}
+
+void add_python_frames(Content& content, PythonState thread) {
+  auto* const text = reinterpret_cast<char*>(content.words + content.count);
+  end_with_text(content, python_frames(thread, text, text_limit));
 }
 
 /// The number of this stack in the file; the same stack has one number.
@@ -159,8 +219,7 @@ CachedStack& stack_of(Thread& thread, std::uintptr_t address, std::uintptr_t abo
   CachedStack& stack = set[thread.next_way++ % ways];
   stack.number = stack.depth = 0;
   stack.generation = thread.generation;
-  for (PythonPlace& each : stack.in_python)
-    each.number = 0;
+  stack.identity = ++cache_of(thread).last_identity;
   Walk walk{above, &stack, false, true};
   if (can_unwind()) _Unwind_Backtrace(&visit, &walk);
   if (stack.depth == 0) { // without unwind information, at least the caller is known
@@ -171,17 +230,31 @@ CachedStack& stack_of(Thread& thread, std::uintptr_t address, std::uintptr_t abo
   return stack;
 }
 
+/// The number of the stack with these Python frames, which are written if they are new.
+std::uint32_t number_in_python(StackCache& cache, const CachedStack& stack, PythonState python) {
+  constexpr std::uint64_t factor = 0x9E37'79B9'7F4A'7C15U;
+  const std::uint64_t place = (python_place(python) ^ stack.identity) * factor;
+  PythonPlace* const set = cache.places + (place >> 40) % (places_per_thread / ways) * ways;
+  for (std::size_t i = 0; i < ways; ++i)
+    if (set[i].place == place && set[i].number != 0) return set[i].number;
+  Content content = content_of(stack, true);
+  add_python_frames(content, python);
+  PythonPlace& made = set[cache.next_way++ % ways];
+  made = {place, intern(content)};
+  return made.number;
+}
+
 } // namespace
 
 CachedStack* stacks_of_slot(std::uint32_t slot) {
   CachedStack* stacks = state.stacks[slot].load(std::memory_order_acquire);
   if (stacks != nullptr) { // of a thread that has ended, or of the parent process: other frames, then
-    for (std::size_t i = 0; i < stacks_per_thread; ++i)
-      stacks[i].depth = 0;
+    if (madvise(stacks, sizeof(StackCache), MADV_DONTNEED) != 0) // as for locked memory
+      std::memset(static_cast<void*>(stacks), 0, sizeof(StackCache));
     return stacks;
   }
-  void* const place = mmap(nullptr, sizeof(CachedStack) * stacks_per_thread, PROT_READ | PROT_WRITE,
-                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* const place =
+      mmap(nullptr, sizeof(StackCache), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (place == MAP_FAILED) return nullptr;
   state.stacks[slot].store(static_cast<CachedStack*>(place), std::memory_order_release);
   return static_cast<CachedStack*>(place);
@@ -191,15 +264,8 @@ std::uint32_t stack_number(Thread& thread, std::uintptr_t address, std::uintptr_
   if (thread.stacks == nullptr) return 0;
   CachedStack& stack = stack_of(thread, address, above);
   PythonState const python = with_python ? python_state_of_this_thread() : nullptr;
-  if (python != nullptr) { // the same native frames may be in other Python functions now
-    const std::uint64_t place = python_place(python);
-    PythonPlace& known = stack.in_python[(place >> 40) % places_per_stack];
-    if (known.number != 0 && known.place == place) return known.number;
-    Content content = content_of(stack, true);
-    add_python_frames(content, python);
-    known = {place, intern(content)};
-    return known.number;
-  }
+  // The same native frames may be in other Python functions now.
+  if (python != nullptr) return number_in_python(cache_of(thread), stack, python);
   if (stack.number == 0) stack.number = intern(content_of(stack));
   return stack.number;
 }
@@ -209,6 +275,50 @@ std::uint32_t python_stack_number(PythonState thread) {
   content.add(0);
   add_python_frames(content, thread);
   return content.words[0] == 0 ? 0 : intern(content);
+}
+
+namespace {
+
+struct WalkFrom {
+  std::uintptr_t pc;
+  std::uintptr_t* addresses;
+  std::uint32_t count, limit;
+};
+
+_Unwind_Reason_Code visit_from(_Unwind_Context* context, void* data) {
+  WalkFrom& walk = *static_cast<WalkFrom*>(data);
+  const std::uintptr_t address = _Unwind_GetIP(context);
+  if (walk.count == 0 && address != walk.pc) return _URC_NO_REASON; // of the auditor, or of the signal
+  if (address == 0 || walk.count == walk.limit) return _URC_END_OF_STACK;
+  walk.addresses[walk.count++] = address;
+  return _URC_NO_REASON;
+}
+
+} // namespace
+
+std::uint32_t take_frames(std::uintptr_t pc, std::uintptr_t* addresses, std::uint32_t limit) {
+  WalkFrom walk{pc, addresses, 0, limit};
+  if (can_unwind()) _Unwind_Backtrace(&visit_from, &walk);
+  return walk.count;
+}
+
+void take_stack(TakenStack& stack, std::uintptr_t pc, bool has_room_to_walk) {
+  stack.depth = has_room_to_walk ? take_frames(pc, stack.addresses, depth_limit) : 0;
+  stack.text_length = 0;
+  if (stack.depth == 0) stack.addresses[stack.depth++] = pc;
+  if (PythonState const python = has_room_to_walk ? python_state_of_this_thread() : nullptr)
+    stack.text_length = static_cast<std::uint32_t>(python_frames(python, stack.text, text_limit));
+}
+
+std::uint32_t stack_number(const TakenStack& stack) {
+  Content content;
+  content.add(0);
+  for (std::uint32_t i = 0; i < stack.depth; ++i)
+    content.add(stack.addresses[i]);
+  content.words[0] = content.count - 1;
+  std::memcpy(content.words + content.count, stack.text, stack.text_length);
+  end_with_text(content, stack.text_length);
+  return intern(content);
 }
 
 } // namespace watch

@@ -12,11 +12,13 @@
 #pragma once
 
 #include "auditor/asked_memory.hpp"
+#include "auditor/c_library.hpp"
 #include "auditor/captures.hpp"
 #include "auditor/first_launches.hpp"
 #include "auditor/gone_streams.hpp"
 #include "auditor/held_streams.hpp"
 #include "auditor/host_functions.hpp"
+#include "auditor/host_guards.hpp"
 #include "auditor/interprocess_events.hpp"
 #include "auditor/jitter.hpp"
 #include "auditor/kernel_parameters.hpp"
@@ -33,6 +35,7 @@
 #include "auditor/program_functions.hpp"
 #include "auditor/python_frames.hpp"
 #include "auditor/quiet_mode.hpp"
+#include "auditor/segv_handler.hpp"
 #include "auditor/torch_allocator.hpp"
 #include "protocol/protocol.hpp"
 
@@ -44,6 +47,12 @@
 namespace watch {
 
 struct CachedStack;
+
+/// A use of memory that nobody has explained.
+struct LastFault {
+  std::uintptr_t place = 0, address = 0;
+  std::uint64_t tick = 0;
+};
 
 /// Zeros are valid: nothing is known, and nobody holds a lock.
 struct ClearedByFork {
@@ -59,6 +68,7 @@ struct ClearedByFork {
     Lock modules;   // Region::modules
     Lock names;     // Region::names
     Lock libraries; // State::libraries
+    Lock segv;      // State::segv
   } locks;
   std::atomic<std::uint32_t> report_wanted; // in quiet mode
   MemoryBounds memory;
@@ -72,6 +82,7 @@ struct ClearedByFork {
   HostFunctions host_functions;
   PinnedMemory pinned;
   PendingSources sources;
+  HostUses uses;
   GoneStreams gone_streams;
 };
 
@@ -97,6 +108,9 @@ struct alignas(128) State {
   QuietMode quiet{};
   Python python;
   TorchAllocator torch_allocator{};
+  CLibrary c_library{};
+  SegvHandler segv{};
+  Guards guards{};                                  // of this process, or of the one that has forked it
   std::atomic<CachedStack*> stacks[thread_limit]{}; // by slot; whoever gets the slot gets the memory
   std::atomic<std::uint64_t> tick_rate{};           // ticks in 2^20 ns, or 0
 };
@@ -124,6 +138,7 @@ struct Thread {
   Stream* last_stream = nullptr;     // that was found
   bool is_due = false;               // the submission under way is to be counted, and may get a probe
   bool has_long_queue = false;       // the stream that has counted last may be about half full
+  LastFault last_fault;              // for segv_handler.cpp
 };
 
 // With an alignment of 64, for a line of the cache, the loader of arm64 would refuse the auditor.

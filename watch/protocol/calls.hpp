@@ -71,8 +71,9 @@ enum Effect : std::uint16_t {
   // A copy or a memset that the host does not see, unless it looks at mapped memory; or the end of memory, if
   // the call does not wait for the device.
   stays_on_device = 128,
-  ends_object = 256,   // or frees memory
-  tells_context = 512, // whether a context is current, and which: a refusal is an answer
+  ends_object = 256,    // or frees memory
+  tells_context = 512,  // whether a context is current, and which: a refusal is an answer
+  returns_early = 1024, // perhaps before the copy is done
 };
 
 struct EntryData {

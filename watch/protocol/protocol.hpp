@@ -11,7 +11,7 @@
 
 namespace watch {
 
-inline constexpr std::uint32_t protocol_version = 16; // changes with any type of this file and with calls.hpp
+inline constexpr std::uint32_t protocol_version = 17; // changes with any type of this file and with calls.hpp
 
 inline constexpr std::uint32_t folder_limit = 200; // bytes of the name of the folder, with its end
 /// A file in the folder that the reader has locked as long as it lives.
@@ -51,6 +51,9 @@ inline constexpr std::uint16_t memory_entry = 0xFFFC;
 /// stream, the ticks when it began and when it was submitted, and the stream. The smallest.
 inline constexpr std::uint16_t spent_entry = 0xFFFB;
 
+/// In place of the entry in MemoryPart::source_changed: the stack is where the host writes.
+inline constexpr std::uint64_t changed_here = 0xFFFE;
+
 /// As what a copy names memory: a function or a structure says it, or the address decides.
 enum class Named : std::uint8_t { of_device, of_host, by_address };
 
@@ -80,6 +83,8 @@ enum class MemoryPart : std::uint8_t {
   block_freed,    // the same
   source,         // of a copy that is looked at until the copy begins: its number, or 0 if it is not
   source_changed, // the number, and the entry and the stack of the call that is about to be made, or 0xFFFF
+  target,         // of a copy that the host must not use yet: its number, or 0 if nobody would see it
+  target_used,    // the number, 1 if the host writes, and the stack
 };
 
 /// Which calls get a stack.
@@ -92,6 +97,7 @@ enum Feature : std::uint32_t {
   jitter = 4,         // holds streams back: see jitter_plan.hpp
   memory_use = 8,     // records which memory calls use, and gives these calls stacks
   costs = 16,         // records how long calls took that cost the host or a stream time: see spent_entry
+  host_uses = 32,     // with memory_use: lets uses by the host fail that come too early: see host_guards.hpp
 };
 
 /// What happened in a call, and what does not fit in the other numbers of a record.

@@ -68,6 +68,11 @@ struct Call {
   Work work() const { return is_of_the_program() ? entry_data[entry].work : Work::none; }
   bool has(Effect effect) const { return is_of_the_program() && entry_data[entry].has(effect); }
   bool is_of_the_program() const { return entry < entry_count; }
+  /// Of memory that a pending copy uses.
+  bool is_use_by_host() const {
+    const auto part = static_cast<MemoryPart>(number);
+    return entry == memory_entry && (part == MemoryPart::target_used || part == MemoryPart::source_changed);
+  }
   bool succeeded() const { return returned && result == CUDA_SUCCESS; }
   bool has_stream() const { return stream_handle != 0; }
   StreamKey stream() const { return key_of(stream_handle, context, thread); }
@@ -75,7 +80,7 @@ struct Call {
   std::array<Handle, 2> events() const { return {event, second_event}; }
   /// "cuEventRecord_ptsz".
   std::string name() const {
-    if (!is_of_the_program()) return "PyTorch's allocator"; // no other record is named
+    if (!is_of_the_program()) return is_use_by_host() ? "the program itself" : "PyTorch's allocator";
     const EntryData& data = entry_data[entry];
     return std::string(data.symbol) + ((marks & per_thread) != 0 ? data.suffix : "");
   }

@@ -10,8 +10,8 @@ namespace {
 constexpr std::size_t ends_kept = 4096; // beyond them, old uses after a free are not found
 constexpr std::uint64_t most_staged = std::uint64_t{2} << 20; // measured: bytes of a copy that did not wait
 
-/// Measured on an H200: cuMemcpyHtoD from pageable memory returned before the copy was done at 1, 4 and 16
-/// MiB, and not at 256 KiB and 64 MiB.
+/// Measured on an H200: cuMemcpyHtoD from pageable memory to memory of cuMemAlloc returned before the copy
+/// was done at 1, 4 and 16 MiB, and not at 256 KiB and 64 MiB. Nothing else was measured.
 constexpr std::uint64_t least_returned_early = std::uint64_t{1} << 20,
                         most_returned_early = std::uint64_t{16} << 20;
 
@@ -206,6 +206,7 @@ MemoryRecords::Side MemoryRecords::side_of(const Call& call, const Part& part) {
     const bool waits = in.is_managed && side.named == Named::of_host;
     const auto kind = !in.of_host ? Side::of_device : waits ? Side::managed_as_host : Side::seen;
     side.kind = side.kind == Side::unknown || side.kind == Side::pageable ? kind : std::max(side.kind, kind);
+    side.is_plain = in.origin == Origin::call && !in.of_host && in.context == call.context;
   });
   if (const Allocation* const block = blocks_.at(side.access.rows.begin))
     if (block->identity != 0) side.access.memory = block->identity;
@@ -230,19 +231,19 @@ void MemoryRecords::tell_host(const Call& call, const std::vector<Side>& sides, 
     if (bytes <= most_polled) used.ends_for_host = true;
   }
   if (from_host && to_host) used.ends_for_host = true;
-  if (call.verb() == Verb::copy) tell_host_without_stream(sides, has_array, used);
+  if (call.verb() == Verb::copy) tell_host_without_stream(call, sides, has_array, used);
 }
 
 /// Between allocations of the device, it returns at once.
-void MemoryRecords::tell_host_without_stream(const std::vector<Side>& sides, bool has_array, Used& used) {
+void MemoryRecords::tell_host_without_stream(const Call& call, const std::vector<Side>& sides, bool has_array,
+                                             Used& used) {
   const bool is_on_device =
       !has_array && std::ranges::all_of(sides, [](const Side& side) { return side.kind <= Side::of_device; });
   if (is_on_device && !sides.empty()) return;
-  const Side* const from = sides.size() == 2 && !sides[0].access.writes ? &sides[0] : nullptr;
-  const bool may_return_early =
-      from != nullptr && from->kind == Side::pageable && from->named == Named::of_host &&
-      from->access.rows.count == 1 && sides[1].kind == Side::of_device &&
-      from->access.rows.width >= least_returned_early && from->access.rows.width <= most_returned_early;
+  const bool may_return_early = call.has(returns_early) && (call.marks & per_thread) == 0 &&
+                                sides.size() == 2 && sides[0].kind == Side::pageable && sides[1].is_plain &&
+                                sides[0].access.rows.width >= least_returned_early &&
+                                sides[0].access.rows.width <= most_returned_early;
   used.stores_for_host = true;
   used.ends_for_host = !may_return_early;
 }

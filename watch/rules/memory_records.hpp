@@ -82,10 +82,12 @@ private:
     enum Kind : std::uint8_t { unknown, of_device, seen, managed_as_host, pageable } kind = unknown;
     Named named = Named::of_device;
     Access access = {};
+    bool is_plain = false; // memory of the device, of cuMemAlloc and its like, in the context of the call
   };
   Side side_of(const Call& call, const Part& part);
   static void tell_host(const Call& call, const std::vector<Side>& sides, bool has_array, Used& used);
-  static void tell_host_without_stream(const std::vector<Side>& sides, bool has_array, Used& used);
+  static void tell_host_without_stream(const Call& call, const std::vector<Side>& sides, bool has_array,
+                                       Used& used);
   void note_end(const Allocation& freed, const Site& site);
   void take_block(const Call& record, const Order& order);
   void add_words(const Call& call, const std::vector<Part>& parts, Used& used);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Memory that two streams use without an order. Work is ordered if that cannot be excluded.
 #include "rules/order_rules.hpp"
+#include "rules/guarded_targets.hpp"
 #include "rules/kernel_pairs.hpp"
 #include "rules/known_graphs.hpp"
 #include "rules/memory_records.hpp"
@@ -97,6 +98,8 @@ private:
   void note_pair(const Call& call, const Access& now, const Access& earlier, const Allocation& allocation);
   void note_host_work(const Call& call);
   void note_source(const Call& call);
+  void note_target(const Call& call);
+  std::optional<std::uint64_t> taken_out(MemoryPart kind);
   static std::optional<Call> noticed_by(const Call& record);
   void doubt(Finding finding, std::vector<Point> others, std::vector<Point> functions);
   void drop_doubts();
@@ -113,6 +116,7 @@ private:
   std::map<std::pair<std::uint32_t, std::uint32_t>, unsigned> seen_; // pairs of stacks
   KernelPairs pairs_;
   SourceChanges sources_;
+  GuardedTargets targets_;
 
   /// A finding, unless one of the host functions waits until the host knows that one of the others is done.
   struct Doubt {
@@ -125,6 +129,7 @@ private:
   Call call_; // with its place, and the stream that it uses without naming it
   std::vector<Part> parts_;
   std::optional<std::uint64_t> source_; // the number of the copy whose source the auditor looks at, or 0
+  std::optional<std::uint64_t> target_; // the same of the copy whose target it guards
   Used used_;
   const Used* launched_ = nullptr; // by the graph that is launched, if that is known
   std::vector<Allocation> freed_;
@@ -153,13 +158,18 @@ void OrderRules::before(const Call& call) {
     call_.place = {static_cast<std::uint32_t>(place->words[0]), static_cast<std::uint32_t>(place->words[1])};
     parts_.erase(place); // what is left tells the use of memory
   }
-  source_.reset();
-  if (const auto source = std::ranges::find(parts_, MemoryPart::source, &Part::kind);
-      source != parts_.end()) {
-    source_ = source->words[0];
-    parts_.erase(source);
-  }
+  source_ = taken_out(MemoryPart::source);
+  target_ = taken_out(MemoryPart::target);
   prepare(call_);
+}
+
+/// The first word of what the auditor tells of the copy in addition.
+std::optional<std::uint64_t> OrderRules::taken_out(MemoryPart kind) {
+  const auto part = std::ranges::find(parts_, kind, &Part::kind);
+  if (part == parts_.end()) return std::nullopt;
+  const std::uint64_t word = part->words[0];
+  parts_.erase(part);
+  return word;
 }
 
 void OrderRules::prepare(const Call& call) {
@@ -239,6 +249,8 @@ void OrderRules::prepare_free(const Call& call) {
 void OrderRules::after(const Call& call) {
   if (call.verb() == Verb::memory_part && static_cast<MemoryPart>(call.number) == MemoryPart::source_changed)
     return report(sources_.change_of(call.address, memory_, noticed_by(call)));
+  if (call.verb() == Verb::memory_part && static_cast<MemoryPart>(call.number) == MemoryPart::target_used)
+    return report(targets_.use_of(call));
   if (call.verb() == Verb::memory_part) return take_part(call);
   if (!call.is_of_the_program()) return;
   if (!call.succeeded()) return check_ends(call, used_);
@@ -292,6 +304,7 @@ void OrderRules::check_work(const Call& call) {
   else
     check(call, used_);
   if (source_ && !capture) note_source(call);
+  if (target_ && !capture) note_target(call);
   check_ends(call, used_);
 }
 
@@ -332,8 +345,23 @@ void OrderRules::note_source(const Call& call) {
     sources_.note_copy(*source_, call, memory_.at(read->rows.begin), world_.order());
 }
 
-/// The call before which the auditor has seen a change.
+void OrderRules::note_target(const Call& call) {
+  if (*target_ == 0) {
+    ++blind_.targets;
+    return;
+  }
+  const auto written = std::ranges::find(used_.accesses, true, &Access::writes);
+  const Allocation* const in = written != used_.accesses.end() ? memory_.at(written->rows.begin) : nullptr;
+  targets_.note_copy(*target_, call, in);
+}
+
+/// The call before which the auditor has seen a change, or the change itself.
 std::optional<Call> OrderRules::noticed_by(const Call& record) {
+  if (record.value == changed_here) {
+    Call write = record;
+    write.stack = static_cast<std::uint32_t>(record.flags);
+    return write;
+  }
   if (record.value >= entry_count) return std::nullopt;
   Site site(record);
   site.entry = static_cast<std::uint16_t>(record.value);

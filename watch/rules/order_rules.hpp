@@ -15,6 +15,7 @@ struct OrderBlindness {
   unsigned long frees = 0;    // of memory of pools that it did see
   unsigned long blocks = 0;   // of PyTorch's allocator that it did see
   unsigned long sources = 0;  // of copies that nobody looked at until the copies began
+  unsigned long targets = 0;  // of copies that the host might use too early, and nobody would see it
   unsigned long pairs = 0;    // of kernels that are candidates, and were not kept
   UnseenMemory memory;
 };

@@ -267,6 +267,12 @@ const std::vector<RulePage>& rule_pages() {
        "there then: the new bytes, or some of them.",
        "Record an event behind the copy, and wait for it before the host writes to the source again. Or use "
        "another buffer for the next copy."},
+      {Rule::used_before_copied, "used-before-copied", "uses the target of a copy before the copy is done",
+       "A copy to pinned memory returns at once. Until the copy is done, its target has the old bytes, or "
+       "some "
+       "of the new ones, and what the host writes there is lost.",
+       "Wait for the stream, or for an event that was recorded behind the copy, before the host uses the "
+       "target."},
   };
   return pages;
 }

@@ -47,6 +47,7 @@ enum class Rule : std::uint8_t {
   unordered_copies,
   unordered_kernel,
   source_changed,
+  used_before_copied,
 };
 
 /// What is known about a rule, for reports and for `cuevent watch --explain`.

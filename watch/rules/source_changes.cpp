@@ -42,7 +42,9 @@ std::optional<Finding> SourceChanges::change_of(std::uint64_t number, MemoryReco
                       " has changed, and the copy has not begun: nothing orders the change behind the copy",
                   call,
                   {}};
-  add(finding.earlier, "the change was seen when this call began", noticed);
+  const bool is_the_write = noticed && noticed->is_use_by_host();
+  add(finding.earlier, is_the_write ? "the host writes here" : "the change was seen when this call began",
+      noticed);
   finding.earlier.push_back({"the memory was allocated here", copy.made.call()});
   return finding;
 }

@@ -25,7 +25,7 @@ public:
   /// The auditor looks at the source of a copy that was submitted at this point. Null: it is not known.
   void note_copy(std::uint64_t number, const Call& call, const Allocation* source, const StreamOrder& order);
   /// The source has changed, and the copy has not begun. `noticed`: the call before which the change was
-  /// seen, if that was a call of the program.
+  /// seen, if that was a call of the program, or the write itself.
   std::optional<Finding> change_of(std::uint64_t number, MemoryRecords& memory,
                                    const std::optional<Call>& noticed);
 

@@ -54,6 +54,7 @@ struct Use {
 struct Block {
   std::uint64_t begin, size;
   enum Kind : std::uint8_t { plain, pool, pinned, found } kind;
+  bool of_other_context = false;
   bool has_ended = false;
   std::vector<Use> uses = {};
 
@@ -93,7 +94,7 @@ public:
       see("cuStreamCreate", {handle(i), CU_STREAM_NON_BLOCKING});
       past_.emplace_back();
     }
-    past_.emplace_back(); // of the legacy stream
+    past_.resize(stream_count + 2); // of the default streams
     for (unsigned i = 0; i < event_count; ++i)
       see("cuEventCreate", {event + i, CU_EVENT_DISABLE_TIMING});
   }
@@ -111,11 +112,11 @@ public:
   }
 
 private:
-  static constexpr unsigned stream_count = 3, legacy = stream_count, event_count = 3;
+  static constexpr unsigned stream_count = 3, legacy = stream_count, of_thread = legacy + 1, event_count = 3;
   static constexpr std::uint64_t slots = 4, slot_size = 64 * MiB, block_size = 40 * MiB;
   static constexpr std::uint64_t first_slot = 1ULL << 40U, host_slot = 2ULL << 40U,
                                  unknown_begin = 3ULL << 40U, heap = 4ULL << 40U, graph = 0x7000,
-                                 exec = 0x8000, event = 0x9000;
+                                 exec = 0x8000, event = 0x9000, own_context = 0x400, other_context = 0x401;
 
   // ---- The calls, as the auditor records them ----
 
@@ -129,12 +130,14 @@ private:
     return place->second;
   }
 
-  void see(std::uint16_t entry, const std::vector<std::uint64_t>& words, CUresult result = CUDA_SUCCESS) {
+  void see(std::uint16_t entry, const std::vector<std::uint64_t>& words, CUresult result = CUDA_SUCCESS,
+           std::uint64_t context = own_context) {
     watch::CallData data{};
     data.entry = entry;
     data.count = static_cast<std::uint8_t>(words.size());
     data.thread = 1;
-    data.context = 0x400;
+    data.context = context;
+    data.marks = marks_;
     data.result = static_cast<std::uint32_t>(result);
     std::copy(words.begin(), words.end(), data.words);
     world_.see(watch::decoded(data));
@@ -224,8 +227,10 @@ private:
     block.uses.push_back({place, node, by_kernel, false});
   }
 
-  /// What the call does on the stream, with the memory that it names.
+  /// What the call does on the stream, with the memory that it names. The default streams wait for each
+  /// other.
   void submit(unsigned stream, const std::vector<Node>& nodes, Learnt learnt) {
+    if (stream >= legacy) past_[stream] |= past_[stream == legacy ? of_thread : legacy];
     if (learnt.begins) host_ |= past_[stream];
     host_then_ = host_;
     const std::size_t node = add_node(stream);
@@ -247,7 +252,7 @@ private:
   }
 
   /// The page of --order says which copies wait.
-  Learnt learnt_from(const std::vector<Place>& places, bool has_stream) const {
+  Learnt learnt_from(const std::vector<Place>& places, bool has_stream, bool is_upload = false) const {
     Learnt learnt;
     bool reads_host = false, writes_host = false, is_in_device = true;
     for (const Place& place : places) {
@@ -265,10 +270,14 @@ private:
     if (reads_host && writes_host) learnt.ends = true;
     if (has_stream || is_in_device) return learnt;
     const Place& source = places.front();
-    const bool returns_early = places.size() == 2 && kind_of(source) == Seen::pageable &&
-                               source.named == Named::of_host && source.rows == 1 && source.width >= MiB &&
-                               source.width <= 16 * MiB && kind_of(places[1]) == Seen::device;
+    const bool returns_early = is_upload && kind_of(source) == Seen::pageable && source.width >= MiB &&
+                               source.width <= 16 * MiB && is_plain(places[1]);
     return {true, !returns_early};
+  }
+  /// Of cuMemAlloc, in the context of the call.
+  bool is_plain(const Place& place) const {
+    const auto block = block_at(place.begin);
+    return block && blocks_[*block].kind == Block::plain && !blocks_[*block].of_other_context;
   }
 
   // ---- Steps ----
@@ -292,12 +301,19 @@ private:
     return {begin + 256 * draw(4), widths[draw(3)], 1, writes, Named::of_host};
   }
 
+  /// Rarely, what lives there has ended, and nobody has seen it.
+  bool is_taken(std::uint64_t address) {
+    const auto block = block_at(address);
+    return block && blocks_[*block].kind != Block::found && draw(8) != 0;
+  }
+
   void make_plain() {
-    const Block block{any_slot(), block_size >> draw(2), Block::plain};
-    if (block_at(block.begin) && blocks_[*block_at(block.begin)].kind != Block::found) return;
+    const Block block{any_slot(), block_size >> draw(2), Block::plain, draw(4) == 0};
+    if (is_taken(block.begin)) return;
     make_block(block);
     see(MemoryPart::allocated, block.begin, block.size);
-    see("cuMemAlloc_v2", {});
+    last_ = "cuMemAlloc_v2";
+    see(entry("cuMemAlloc_v2"), {}, CUDA_SUCCESS, block.of_other_context ? other_context : own_context);
   }
 
   void make_pinned() {
@@ -311,7 +327,7 @@ private:
   /// Comes after the frees of what had the addresses.
   void make_in_order(unsigned stream) {
     const Block block{any_slot(), block_size >> draw(2), Block::pool};
-    if (block_at(block.begin) && blocks_[*block_at(block.begin)].kind != Block::found) return;
+    if (is_taken(block.begin)) return;
     Set behind;
     const std::size_t made = make_block(block, &behind);
     past_[stream] |= behind;
@@ -436,11 +452,16 @@ private:
     std::vector<Place> places{in_device(true)};
     switch (draw(5)) {
     case 0:
-    case 1:
-      call = "cuMemcpyHtoD_v2";
+    case 1: {
+      constexpr const char* uploads[] = {"cuMemcpyHtoD_v2", "cuMemcpyHtoD_v2", "cuMemcpy2D_v2", "cuMemcpy"};
+      call = uploads[draw(4)];
       places = {large_source(), places[0]};
+      if (draw(4) == 0) places[0].begin = host_slot + slot_size * draw(2);
+      if (draw(6) == 0) places[1] = {host_slot + slot_size * draw(2), 64, 1, true};
       places[1].width = places[0].width;
+      if (std::strcmp(call, "cuMemcpy") == 0) places[0].named = places[1].named = Named::by_address;
       break;
+    }
     case 2:
       call = "cuMemcpyDtoH_v2";
       places = {in_device(false), in_host(true)};
@@ -461,10 +482,14 @@ private:
     }
     find(places);
     const Node node = node_of(places);
-    submit(legacy, {node}, learnt_from(places, false));
+    const bool is_of_thread = std::string(call).starts_with("cuMemcpy") && draw(4) == 0;
+    const bool is_upload = std::strcmp(call, "cuMemcpyHtoD_v2") == 0 && !is_of_thread;
+    submit(is_of_thread ? of_thread : legacy, {node}, learnt_from(places, false, is_upload));
     for (const Place& place : places)
       see(place);
+    marks_ = is_of_thread ? watch::per_thread : 0;
     see(call, {});
+    marks_ = 0;
   }
 
   /// Gets the begins of two slots.
@@ -599,6 +624,7 @@ private:
   watch::OrderBlindness blind_;
   std::map<watch::Rule, unsigned long> found_, expected_; // by the last operation
   std::string last_;                                      // its call
+  std::uint8_t marks_ = 0;                                // of the next call
   std::size_t count_ = 0;                                 // of operations
   std::vector<Set> before_, past_;                        // each operation's, and what each stream gets next
   Set host_, host_then_;                                  // what the host knows to be done

@@ -203,6 +203,47 @@ TEST_CASE("a copy of what no call has allocated orders something only if it may 
   }
 }
 
+TEST_CASE("only a copy that was seen to return early is not taken for a wait", "[order]") {
+  constexpr std::uint64_t host = 0x7FFF'0000, large = 0x40'0000, size = 4 << 20;
+  using watch::Named;
+  struct {
+    const char *what, *made_by, *call;
+    Named named = Named::of_host;
+    std::uint64_t bytes = size;
+    watch::Handle made_in = 0x400;
+    std::uint8_t marks = 0;
+    bool returns_early = false;
+  } const copies[] = {
+      {.what = "as measured", .made_by = "cuMemAlloc_v2", .call = "cuMemcpyHtoD_v2", .returns_early = true},
+      {.what = "too little", .made_by = "cuMemAlloc_v2", .call = "cuMemcpyHtoD_v2", .bytes = (1 << 20) - 1},
+      {.what = "of a pool", .made_by = "cuMemAllocAsync", .call = "cuMemcpyHtoD_v2"},
+      {.what = "mapped", .made_by = "cuMemMap", .call = "cuMemcpyHtoD_v2"},
+      {.what = "of another context", .made_by = "cuMemAlloc_v2", .call = "cuMemcpyHtoD_v2", .made_in = 0x401},
+      {.what = "by address", .made_by = "cuMemAlloc_v2", .call = "cuMemcpy", .named = Named::by_address},
+      {.what = "as one row", .made_by = "cuMemAlloc_v2", .call = "cuMemcpy2D_v2"},
+      {.what = "on the default stream of the thread",
+       .made_by = "cuMemAlloc_v2",
+       .call = "cuMemcpyHtoD_v2",
+       .marks = watch::per_thread},
+  };
+  for (const auto& copy : copies) {
+    INFO(copy.what);
+    Ordered process;
+    const bool is_mapped = std::string(copy.made_by) == "cuMemMap";
+    process.see(is_mapped ? MemoryPart::mapped : MemoryPart::allocated, {large, 2 * size});
+    process.see_call(call_of(copy.made_by, {first}, copy.made_in));
+    process.see("cuStreamSynchronize", {first});
+    process.see(MemoryPart::read, {host, copy.bytes, shape(copy.named)});
+    process.see(MemoryPart::written,
+                {large, copy.bytes, shape(copy.named == Named::of_host ? Named::of_device : copy.named)});
+    watch::Call call = call_of(copy.call, {});
+    call.marks = copy.marks;
+    process.see_call(call);
+    process.set(large, first);
+    CHECK(process.end().empty() != copy.returns_early);
+  }
+}
+
 TEST_CASE("memory that others see is imported, and handles are given away again", "[order]") {
   constexpr std::uint64_t handle = 0x99;
   for (const bool is_imported : {true, false}) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Blocks of PyTorch's allocator. tools/checks/pytorch runs programs of PyTorch itself.
-#include "torch_blocks.hpp"
+#include "torch_allocator.hpp"
+
+#include "order_programs.hpp"
 
 #include <cstdlib>
 
@@ -28,7 +30,7 @@ constexpr std::size_t segment_size = std::size_t{1} << 20U;
 Native& native() {
   allocator().init(1);
   c10::cuda::CUDACachingAllocator::allocator = &allocator();
-  allocator().use(on_device(segment_size));
+  allocator().use(on_device(segment_size), block);
   return allocator();
 }
 
@@ -37,7 +39,7 @@ Native& expandable() {
   allocator().init(1);
   c10::cuda::CUDACachingAllocator::allocator = &allocator();
   static const Segment segment;
-  allocator().use(segment.begin);
+  allocator().use(segment.begin, block);
   return allocator();
 }
 

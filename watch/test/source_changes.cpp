@@ -144,3 +144,27 @@ TEST_CASE("sources that nobody could look at are counted", "[order]") {
   world.see(call_of("cuMemcpyHtoDAsync_v2", {first}));
   CHECK(blind.sources == 1);
 }
+
+TEST_CASE("the host uses the target of a copy that is not done", "[order]") {
+  Copies read, written;
+  for (Copies* const process : {&read, &written}) {
+    process->see(MemoryPart::target, {3});
+    process->download(other, first);
+  }
+  read.see(MemoryPart::target_used, {3, 0, 9});
+  read.see(MemoryPart::target_used, {3, 0, 9}); // of a copy that was reported
+  read.see(MemoryPart::target_used, {4, 0, 9}); // of one that is not known
+  CHECK(read.end() ==
+        "used-before-copied 1: the host reads memory that a copy on stream 0x10 writes, and the "
+        "copy is not done: the host has not waited for it; the copy was submitted here; the "
+        "memory was allocated here");
+  written.see(MemoryPart::target_used, {3, 1, 9});
+  CHECK(written.end().find("the host writes to memory") != std::string::npos);
+}
+
+TEST_CASE("the place of a write to a source is shown", "[order]") {
+  Copies process;
+  process.copy(1);
+  process.see(MemoryPart::source_changed, {1, watch::changed_here, 5});
+  CHECK(process.end().find("; the host writes here; ") != std::string::npos);
+}

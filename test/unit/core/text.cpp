@@ -78,6 +78,10 @@ TEST_CASE("enumerators are written with their names, and other values with their
                                              {ErrorKind::other, "other"}});
   check_enumerators<EventTrigger>(
       "EventTrigger", {{EventTrigger::program, "program"}, {EventTrigger::block_start, "block_start"}});
+  check_enumerators<SpanEscape>(
+      "SpanEscape", {{SpanEscape::unknown, "unknown"}, {SpanEscape::no, "no"}, {SpanEscape::yes, "yes"}});
+  check_enumerators<StageEscapes>("StageEscapes",
+                                  {{StageEscapes::ignored, "ignored"}, {StageEscapes::checked, "checked"}});
   check_enumerators<StageRanges>("StageRanges", {{StageRanges::none, "none"}, {StageRanges::nvtx, "nvtx"}});
   check_enumerators<TimelineStatus>("TimelineStatus", {{TimelineStatus::active, "active"},
                                                        {TimelineStatus::participant_died, "participant_died"},

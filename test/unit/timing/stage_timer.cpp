@@ -66,6 +66,57 @@ TEST_CASE_METHOD(RecordingFixture,
   CHECK(recording.calls().size() == 9 * boundary.size());
 }
 
+TEST_CASE_METHOD(RecordingFixture, "a timer that checks for escapes records the context at each boundary") {
+  StageTimer timer(context, {.events_per_stream = 16, .side_streams = 0, .escapes = StageEscapes::checked});
+  const StageId stage = timer.stage("stage");
+  timer.add_stream(stream);
+  recording.calls();
+  CHECK(timer.open(stream, stage));
+  CHECK(recording.calls() == Names{"cuStreamIsCapturing", "cuEventRecord", "cuCtxRecordEvent"});
+  timer.close(stream);
+  CHECK(recording.calls() == Names{"cuStreamIsCapturing", "cuEventRecord", "cuCtxRecordEvent"});
+
+  // A capture would be invalidated, so the other stream is asked first.
+  timer.add_stream(reinterpret_cast<CUstream>(0x3000));
+  recording.calls();
+  CHECK(timer.open(stream, stage));
+  const Names asked{"cuStreamIsCapturing", "cuEventRecord", "cuStreamIsCapturing", "cuCtxRecordEvent"};
+  CHECK(recording.calls() == asked);
+
+  recording.fail_always("cuCtxRecordEvent", CUDA_ERROR_NOT_SUPPORTED);
+  timer.close(stream);
+  CHECK(recording.calls() == asked);
+  CHECK(timer.open(stream, stage));
+  timer.close(stream);
+  const Names not_asked{"cuStreamIsCapturing", "cuEventRecord", "cuStreamIsCapturing", "cuEventRecord"};
+  CHECK(recording.calls() == not_asked);
+  timer.collect();
+  const StageStatistics found = timer.report().stages.at(0);
+  CHECK(found.count == 3);
+  CHECK(found.unknown == 2);
+}
+
+TEST_CASE_METHOD(RecordingFixture, "at most 256 events of the context are on their way") {
+  StageTimer timer(context, {.events_per_stream = 400, .side_streams = 1, .escapes = StageEscapes::checked});
+  const StageId stage = timer.stage("stage");
+  timer.add_stream(stream);
+  recording.fail_always("cuEventElapsedTime", CUDA_ERROR_NOT_READY); // the device makes no progress
+  recording.calls();
+  for (int i = 0; i < 150; ++i) {
+    timer.open(stream, stage);
+    timer.close(stream);
+  }
+  const Names calls = recording.calls();
+  CHECK(std::count(calls.begin(), calls.end(), "cuCtxRecordEvent") == 256);
+  recording.fail_nothing();
+  CHECK(timer.collect() == 150);
+  CHECK(timer.report().stages.at(0).unknown == 22);
+  recording.calls();
+  timer.open(stream, stage);
+  const Names again = recording.calls();
+  CHECK(std::count(again.begin(), again.end(), "cuCtxRecordEvent") == 1);
+}
+
 TEST_CASE_METHOD(TimerFixture, "the first two streams get a side stream, except the per-thread stream") {
   const auto has_one_beside = [&](CUstream timed) {
     timer.add_stream(timed);

@@ -3,10 +3,10 @@
 // symbols, as PyTorch's libraries do.
 #pragma once
 
-#include "order_programs.hpp"
+#include <cuda.h>
 
 #include <atomic>
-#include <cstdint>
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -57,11 +57,12 @@ public:
   void attachAllocatorTraceTracker(Tracker tracker) override { trackers_.push_back(std::move(tracker)); }
 
   std::size_t trackers() const { return trackers_.size(); }
-  void use(CUdeviceptr segment) { next_ = segment; }
+  /// Divides the segment into blocks of that size.
+  void use(CUdeviceptr segment, std::size_t block) { next_ = segment, block_ = block; }
   CUdeviceptr allocate(bool in_capture = false) {
     CUdeviceptr made = next_;
     if (free_.empty()) {
-      next_ += block;
+      next_ += block_;
     } else {
       made = free_.back();
       free_.pop_back();
@@ -77,7 +78,7 @@ public:
 
 private:
   void tell(CachingDeviceAllocator::TraceEntry::Action action, CUdeviceptr at, bool in_capture) {
-    const CachingDeviceAllocator::TraceEntry entry{action, 0, at, nullptr, nullptr, block, {in_capture, 0}};
+    const CachingDeviceAllocator::TraceEntry entry{action, 0, at, nullptr, nullptr, block_, {in_capture, 0}};
     for (const Tracker& each : trackers_)
       each(entry);
   }
@@ -85,6 +86,7 @@ private:
   std::vector<Tracker> trackers_;
   std::vector<CUdeviceptr> free_;
   CUdeviceptr next_ = 0;
+  std::size_t block_ = 0;
   bool has_devices_ = false;
 };
 
@@ -94,7 +96,7 @@ private:
 
 namespace torch::cuda::CUDAPluggableAllocator {
 
-/// One that nobody can observe: PyTorch throws.
+/// One that nobody can observe: PyTorch throws. The program defines the functions.
 class CUDAPluggableAllocator : public c10::cuda::CUDACachingAllocator::CUDAAllocator {
 public:
   void init(int) override;

@@ -12,7 +12,7 @@ namespace cli {
 CLI::Option* Choices::limit(CLI::Option* option, std::vector<std::string> words) {
   std::string list;
   for (const std::string& word : words)
-    list += (list.empty() ? "" : ",") + word;
+    list += (list.empty() ? "" : "|") + word;
   words_[option] = words;
   return option->check(CLI::Validator(
       [words = std::move(words)](const std::string& word) -> std::string {

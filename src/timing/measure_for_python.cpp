@@ -104,7 +104,8 @@ std::string json_of(const Measurement& found) {
 
 std::string json_of(const Comparison& found) {
   return JsonList()("a", json_of(found.a))("b", json_of(found.b))("ratio", number(found.ratio))(
-             "low", number(found.low))("high", number(found.high))("text", json_string(to_string(found)))
+             "low", number(found.low))("high", number(found.high))("doubt", json_string(found.doubt()))(
+             "text", json_string(to_string(found)))
       .object();
 }
 

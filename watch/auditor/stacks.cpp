@@ -101,24 +101,22 @@ bool finds_own_table() {
 /// its own from here. That costs each later search a little, so it is not done in other processes.
 bool can_unwind() {
   if (&find_object == nullptr) return true;
-  enum : int { unknown, yes, no };
-  static std::atomic<int> known{unknown};
-  int answer = known.load(std::memory_order_acquire);
-  if (answer != unknown) return answer == yes;
+  enum : std::uint32_t { unknown, yes, no };
+  std::uint32_t known = state.unwinder.known.load(std::memory_order_acquire);
+  if (known != unknown) return known == yes;
   const Locked lock(cleared_by_fork->locks.stacks);
-  answer = known.load(std::memory_order_relaxed);
-  if (answer != unknown) return answer == yes;
-  answer = yes;
+  known = state.unwinder.known.load(std::memory_order_relaxed);
+  if (known != unknown) return known == yes;
+  known = yes;
   if (!finds_own_table()) {
-    static std::uint64_t place[16]; // more than any version of the unwinder writes
     const void* const table = own_table();
     if (table == nullptr)
-      answer = no;
+      known = no;
     else
-      register_table(table, place);
+      register_table(table, state.unwinder.own_table);
   }
-  known.store(answer, std::memory_order_release);
-  return answer == yes;
+  state.unwinder.known.store(known, std::memory_order_release);
+  return known == yes;
 }
 
 struct Walk {

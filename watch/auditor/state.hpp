@@ -86,6 +86,12 @@ struct ClearedByFork {
   GoneStreams gone_streams;
 };
 
+/// What stacks.cpp knows of the unwinder.
+struct Unwinder {
+  std::atomic<std::uint32_t> known; // 0: not yet asked
+  std::uint64_t own_table[16];      // of the unwinder, which no version fills
+};
+
 /// The file of this process. Before the first call of a forked child, of its parent.
 struct OwnFile {
   char published[folder_limit + 60]; // its name, which the reader removes
@@ -110,7 +116,8 @@ struct alignas(128) State {
   TorchAllocator torch_allocator{};
   CLibrary c_library{};
   SegvHandler segv{};
-  Guards guards{};                                  // of this process, or of the one that has forked it
+  Guards guards{}; // of this process, or of the one that has forked it
+  Unwinder unwinder{};
   std::atomic<CachedStack*> stacks[thread_limit]{}; // by slot; whoever gets the slot gets the memory
   std::atomic<std::uint64_t> tick_rate{};           // ticks in 2^20 ns, or 0
 };

@@ -350,16 +350,18 @@ TEST_CASE_METHOD(MeasureFixture, "earlier work ends before a sample begins, and 
   const auto nothing = [] {};
   bool in_time = false;
   for (const bool hold : {true, false}) {
+    // A machine that takes a processor away between two records proves nothing: then the next sample has to.
     MeasuredSample sample;
-    // A host that loses its processor between the two records proves nothing, and a busy machine takes it.
-    for (int attempt = 0; attempt < 20 && !sample.disturbed; ++attempt) {
+    sample.escaped = true;
+    for (int attempt = 0; attempt < 20 && (!sample.disturbed || sample.escaped); ++attempt) {
       const LaterWork earlier(*this, sampler.margin());
       REQUIRE(sampler.take(MeasuredWork(nothing), hold, sample, in_time));
       CHECK(in_time);
     }
     CHECK(sample.disturbed);
     CHECK_FALSE(sample.escaped);
-    REQUIRE(sampler.take(MeasuredWork(nothing), hold, sample, in_time));
+    for (int attempt = 0; attempt < 20 && sample.disturbed; ++attempt)
+      REQUIRE(sampler.take(MeasuredWork(nothing), hold, sample, in_time));
     CHECK_FALSE(sample.disturbed);
   }
 }
@@ -373,8 +375,10 @@ TEST_CASE_METHOD(MeasureFixture, "the hold does not wait for earlier work beyond
   const auto nothing = [] {};
   MeasuredSample sample;
   bool in_time = true;
-  const LaterWork earlier(*this, sampler.margin());
-  REQUIRE(sampler.take(MeasuredWork(nothing), true, sample, in_time));
+  for (int attempt = 0; attempt < 20 && in_time; ++attempt) { // on a busy machine, the work may have ended
+    const LaterWork earlier(*this, sampler.margin());
+    REQUIRE(sampler.take(MeasuredWork(nothing), true, sample, in_time));
+  }
   CHECK_FALSE(in_time);
   CHECK_FALSE(sample.held);
 }
@@ -391,6 +395,7 @@ TEST_CASE_METHOD(MeasureFixture, "work that runs after a sample is noticed") {
     REQUIRE(sampler.settle(ran));
   }
   CHECK(ran);
-  REQUIRE(sampler.settle(ran));
+  for (int attempt = 0; attempt < 20 && ran; ++attempt)
+    REQUIRE(sampler.settle(ran));
   CHECK_FALSE(ran);
 }

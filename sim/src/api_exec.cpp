@@ -41,6 +41,7 @@ constexpr unsigned long long kept_flags = for_device | CUDA_GRAPH_INSTANTIATE_FL
 
 /// Whether an exec with such a node can be launched from the device.
 bool is_for_device(const Node& node) {
+  if (node.work.type == conditional_type) return false; // older headers do not have it
   switch (node.work.type) {
   case CU_GRAPH_NODE_TYPE_KERNEL:
   case CU_GRAPH_NODE_TYPE_MEMSET:
@@ -50,7 +51,6 @@ bool is_for_device(const Node& node) {
   case CU_GRAPH_NODE_TYPE_HOST:
   case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
   case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
-  case conditional_type:
     return false;
   case CU_GRAPH_NODE_TYPE_GRAPH:
     for (const auto& inside : node.work.child->nodes)

@@ -267,6 +267,14 @@ void texture_contexts(Lab& lab) {
 }
 
 // Views and formats that were not asked for.
+CUDA_RESOURCE_VIEW_DESC view_of(const CUDA_ARRAY3D_DESCRIPTOR& array, int format) {
+  CUDA_RESOURCE_VIEW_DESC view{};
+  view.format = number<CUresourceViewFormat>(format);
+  view.width = view.height = 64;
+  view.lastLayer = array.Depth != 0 ? 3 : 0;
+  return view;
+}
+
 void views(Lab& lab) {
   const Api& cu = lab.cu;
   const CUDA_TEXTURE_DESC plain{};
@@ -278,10 +286,7 @@ void views(Lab& lab) {
   for (const auto& [name, wish] : arrays) {
     const CUDA_RESOURCE_DESC of = resource(make(lab, wish));
     for (int format = 0; format <= 35; ++format) {
-      CUDA_RESOURCE_VIEW_DESC view{};
-      view.format = number<CUresourceViewFormat>(format);
-      view.width = view.height = 64;
-      view.lastLayer = wish.Depth != 0 ? 3 : 0;
+      const CUDA_RESOURCE_VIEW_DESC view = view_of(wish, format);
       CUtexObject made = 0;
       lab.is(std::string(name) + ".format_" + std::to_string(format),
              cu.TexObjectCreate(&made, &of, &plain, &view));
@@ -339,11 +344,8 @@ void more_textures(Lab& lab) {
   for (const auto& [name, wish] : arrays) {
     const CUDA_RESOURCE_DESC of = resource(make(lab, wish));
     for (int format = 0; format <= 35; ++format) {
-      CUDA_RESOURCE_VIEW_DESC view{};
-      view.format = number<CUresourceViewFormat>(format);
-      view.width = view.height = 64;
+      CUDA_RESOURCE_VIEW_DESC view = view_of(wish, format);
       view.depth = wish.Depth;
-      view.lastLayer = wish.Depth != 0 ? 3 : 0;
       try_one(std::string(name) + ".view_" + std::to_string(format), of, &view);
     }
   }

@@ -137,22 +137,6 @@ void early_returns(Lab& lab) {
       of.show(form, kib);
 }
 
-CUdeviceptr mapped(Lab& lab) {
-  const Api& cu = lab.cu;
-  CUmemAllocationProp properties{};
-  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  properties.location.id = lab.device;
-  CUmemGenericAllocationHandle made = 0;
-  CUdeviceptr memory = 0;
-  const CUmemAccessDesc access{properties.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-  lab.must(cu.MemCreate(&made, largest, &properties, 0), "cuMemCreate");
-  lab.must(cu.MemAddressReserve(&memory, largest, 0, 0, 0), "cuMemAddressReserve");
-  lab.must(cu.MemMap(memory, largest, 0, made, 0), "cuMemMap");
-  lab.must(cu.MemSetAccess(memory, largest, &access, 1), "cuMemSetAccess");
-  return memory;
-}
-
 // The same for cuMemcpyHtoD to memory that was made in other ways, on the stream of the thread, and in a
 // green context.
 void early_places(Lab& lab) {
@@ -172,7 +156,7 @@ void early_places(Lab& lab) {
   lab.must(cu.GetProcAddress("cuMemcpyHtoD", reinterpret_cast<void**>(&per_thread), 7000,
                              CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, nullptr),
            "cuGetProcAddress");
-  const CUdeviceptr at = mapped(lab);
+  const CUdeviceptr at = mapped_memory(lab, largest);
   std::vector<Form> forms{
       {"pooled", pooled, nullptr, row, upload_to(pooled)},
       {"mapped", at, nullptr, row, upload_to(at)},

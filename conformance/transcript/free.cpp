@@ -54,22 +54,6 @@ CUdeviceptr from_pool(Lab& lab, CUmemoryPool pool = nullptr) {
   return memory;
 }
 
-CUdeviceptr mapped(Lab& lab, CUmemGenericAllocationHandle* handle = nullptr) {
-  CUmemAllocationProp properties{};
-  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  properties.location.id = lab.device;
-  CUmemGenericAllocationHandle made = 0;
-  CUdeviceptr memory = 0;
-  const CUmemAccessDesc access{properties.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-  lab.must(lab.cu.MemCreate(&made, bytes, &properties, 0), "cuMemCreate");
-  lab.must(lab.cu.MemAddressReserve(&memory, bytes, 0, 0, 0), "cuMemAddressReserve");
-  lab.must(lab.cu.MemMap(memory, bytes, 0, made, 0), "cuMemMap");
-  lab.must(lab.cu.MemSetAccess(memory, bytes, &access, 1), "cuMemSetAccess");
-  if (handle != nullptr) *handle = made;
-  return memory;
-}
-
 CUdeviceptr allocated(Lab& lab) {
   CUdeviceptr memory = 0;
   lab.must(lab.cu.MemAlloc(&memory, bytes), "cuMemAlloc");
@@ -231,13 +215,13 @@ constexpr Kind kinds[] = {
     // The simulator does not model these.
     {"unmap",
      [](Lab& lab) {
-       const CUdeviceptr memory = mapped(lab);
+       const CUdeviceptr memory = mapped_memory(lab, bytes);
        return Ready{[&lab, memory] { return lab.cu.MemUnmap(memory, bytes); }, memory};
      }},
     {"release", // while it is mapped
      [](Lab& lab) {
        CUmemGenericAllocationHandle handle = 0;
-       mapped(lab, &handle);
+       mapped_memory(lab, bytes, &handle);
        return Ready{[&lab, handle] { return lab.cu.MemRelease(handle); }};
      }},
     {"array_destroy",
@@ -250,7 +234,7 @@ constexpr Kind kinds[] = {
     {"map",
      [](Lab& lab) {
        return Ready{[&lab] {
-         mapped(lab);
+         mapped_memory(lab, bytes);
          return CUDA_SUCCESS;
        }};
      }},

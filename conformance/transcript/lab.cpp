@@ -246,4 +246,20 @@ CUresult end_capture(Lab& lab, CUstream stream) {
   return result;
 }
 
+CUdeviceptr mapped_memory(Lab& lab, std::size_t bytes, CUmemGenericAllocationHandle* handle) {
+  CUmemAllocationProp properties{};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  properties.location.id = lab.device;
+  CUmemGenericAllocationHandle made = 0;
+  CUdeviceptr memory = 0;
+  const CUmemAccessDesc access{properties.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  lab.must(lab.cu.MemCreate(&made, bytes, &properties, 0), "cuMemCreate");
+  lab.must(lab.cu.MemAddressReserve(&memory, bytes, 0, 0, 0), "cuMemAddressReserve");
+  lab.must(lab.cu.MemMap(memory, bytes, 0, made, 0), "cuMemMap");
+  lab.must(lab.cu.MemSetAccess(memory, bytes, &access, 1), "cuMemSetAccess");
+  if (handle != nullptr) *handle = made;
+  return memory;
+}
+
 } // namespace transcript

@@ -178,6 +178,9 @@ struct Graph : Owned<CUgraph, &Api::GraphDestroy> {
 CUgraph make_graph(Lab& lab);
 CUgraphExec make_exec(Lab& lab, CUgraph graph);
 
+// Memory of cuMemCreate at an address of its own. `bytes` is a multiple of 2 MiB.
+CUdeviceptr mapped_memory(Lab& lab, std::size_t bytes, CUmemGenericAllocationHandle* handle = nullptr);
+
 // Holds back everything that is submitted to a stream after it, until it is opened.
 class Gate {
 public:

@@ -161,7 +161,7 @@ int set_signal_mask(int how, const sigset_t* set, sigset_t* old) {
   return real<ChangeMask>(Index)(how, how == SIG_UNBLOCK ? set : without_segv(set, copy), old);
 }
 
-/// The program's own protection replaces that of the guards.
+/// The program's own protection replaces what the guards have set.
 void leave(Word begin, Word size) {
   if (__atomic_load_n(&cleared_by_fork->pinned.count, __ATOMIC_RELAXED) == 0)
     return; // whose lock is not held

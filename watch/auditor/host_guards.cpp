@@ -3,6 +3,7 @@
 
 #include "auditor/kernel_calls.hpp"
 #include "auditor/looker.hpp"
+#include "auditor/memory.hpp"
 #include "auditor/pinned_memory.hpp"
 #include "auditor/probes.hpp"
 #include "auditor/recorder.hpp"
@@ -120,17 +121,6 @@ void forbid(Guard& guard, std::uint64_t number, const Target& pages) {
   mprotect(reinterpret_cast<void*>(begin), static_cast<std::size_t>(pages.size), left);
   guard.is_changing.store(0, std::memory_order_seq_cst);
   if (!may_guard() || guard.is_unwanted.load(std::memory_order_seq_cst) != 0) give_back(guard, number);
-}
-
-/// Tells that a copy has a target that is guarded, or, with 0, that is not.
-void tell_target(const CallData& call, std::uint64_t number) {
-  CallData record{};
-  record.entry = memory_entry;
-  record.count = 2;
-  record.thread = call.thread;
-  record.words[0] = static_cast<std::uint64_t>(MemoryPart::target);
-  record.words[1] = number;
-  watch::record(record);
 }
 
 /// Whether a probe is reached. The caller is in relaxed capture mode.
@@ -267,12 +257,12 @@ void note_target(Thread& thread, GuardedTarget& target, const CallData& call) {
   Stream* const stream = can_judge && prepare_segv_handler()
                              ? record_probe_behind(thread, call, probe, probe_patience_us)
                              : nullptr;
-  if (stream == nullptr) return tell_target(call, 0);
+  if (stream == nullptr) return tell_number(call, MemoryPart::target, 0);
   {
     const Library& library = state.libraries[stream->library];
     const OwnCalls own(library);
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    if (library.probing.exchange_mode(&mode) != CUDA_SUCCESS) return tell_target(call, 0);
+    if (library.probing.exchange_mode(&mode) != CUDA_SUCCESS) return tell_number(call, MemoryPart::target, 0);
     const std::uint64_t handle = stream->handle.load(std::memory_order_relaxed);
     const bool is_done = ask(*stream, handle, probe, 0) == Reached::perhaps;
     library.probing.exchange_mode(&mode);
@@ -281,7 +271,7 @@ void note_target(Thread& thread, GuardedTarget& target, const CallData& call) {
   const std::uint64_t number = uses().last.fetch_add(1, std::memory_order_relaxed) + 1;
   target.guard = take_place(GuardKind::target, number, stream, probe);
   if (target.guard != nullptr) target.number = number;
-  tell_target(call, target.number);
+  tell_number(call, MemoryPart::target, target.number);
 }
 
 void guard_target(const GuardedTarget& target) {

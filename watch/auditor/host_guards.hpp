@@ -28,7 +28,7 @@ enum class GuardKind : std::uint32_t {
 };
 
 struct Guard {
-  std::atomic<std::uint64_t> number;     // of the copy, among those of the kind; 0 for a free place
+  std::atomic<std::uint64_t> number;     // of the copy, counted for its kind; 0 for a free place
   std::atomic<std::uint64_t> begin, end; // equal: nothing is forbidden yet
   std::atomic<GuardKind> kind;
   std::atomic<Stream*> stream;

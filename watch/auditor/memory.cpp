@@ -441,4 +441,14 @@ void tell_memory(const Told& told, CUgraph graph, const CUgraphNode* from, const
   tell_memory(told, graph, from, to, count);
 }
 
+void tell_number(const CallData& call, MemoryPart part, std::uint64_t number) {
+  CallData record{};
+  record.entry = memory_entry;
+  record.count = 2;
+  record.thread = call.thread;
+  record.words[0] = static_cast<std::uint64_t>(part);
+  record.words[1] = number;
+  watch::record(record);
+}
+
 } // namespace watch

@@ -18,6 +18,9 @@ struct Told {
   const CallData& call;
 };
 
+/// Tells the number of a copy's target that is guarded, or of its source that is looked at. 0: it has none.
+void tell_number(const CallData& call, MemoryPart part, std::uint64_t number);
+
 /// All allocations lie between them, so other numbers are no pointers. Both are 0 if there is none.
 struct MemoryBounds {
   std::atomic<std::uint64_t> lowest, highest;

@@ -4,6 +4,7 @@
 #include "auditor/host_guards.hpp"
 #include "auditor/kernel_calls.hpp"
 #include "auditor/looker.hpp"
+#include "auditor/memory.hpp"
 #include "auditor/probes.hpp"
 #include "auditor/recorder.hpp"
 #include "auditor/state.hpp"
@@ -146,16 +147,6 @@ void look_from_program(const CallData& call, const Library& library, IsWanted is
   library.probing.exchange_mode(&mode);
 }
 
-void tell_source(const CallData& call, std::uint64_t number) {
-  CallData record{};
-  record.entry = memory_entry;
-  record.count = 2;
-  record.thread = call.thread;
-  record.words[0] = static_cast<std::uint64_t>(MemoryPart::source);
-  record.words[1] = number;
-  watch::record(record);
-}
-
 /// Puts it into a free place. Returns its number, or 0 if it cannot be looked at.
 std::uint64_t put(const SourceProbe& probe) {
   PendingSources& all = sources();
@@ -239,7 +230,7 @@ std::uint64_t note_source(const SourceProbe& probe, const CallData& call) {
     if (can_ask && has_begun) return 0;
     if (can_ask) number = put(probe);
   }
-  tell_source(call, number);
+  tell_number(call, MemoryPart::source, number);
   if (number != 0) wake_looker();
   return number;
 }

@@ -63,6 +63,11 @@ protected:
     }};
   };
 
+  void calibrate(Sampler& sampler, std::chrono::nanoseconds hold_limit) const {
+    REQUIRE(sampler.create(context, stream, hold_limit));
+    REQUIRE(sampler.calibrate());
+  }
+
   const Stream stream{context}, other{context};
 };
 
@@ -345,8 +350,7 @@ TEST_CASE_METHOD(MeasureFixture, "earlier work ends before a sample begins, and 
   test::need(first_version);
   const ContextGuard current(context);
   Sampler sampler;
-  REQUIRE(sampler.create(context, stream, 1min));
-  REQUIRE(sampler.calibrate());
+  calibrate(sampler, 1min);
   const auto nothing = [] {};
   bool in_time = false;
   for (const bool hold : {true, false}) {
@@ -370,8 +374,7 @@ TEST_CASE_METHOD(MeasureFixture, "the hold does not wait for earlier work beyond
   test::need(first_version);
   const ContextGuard current(context);
   Sampler sampler;
-  REQUIRE(sampler.create(context, stream, 5ms));
-  REQUIRE(sampler.calibrate());
+  calibrate(sampler, 5ms);
   const auto nothing = [] {};
   MeasuredSample sample;
   bool in_time = true;
@@ -387,8 +390,7 @@ TEST_CASE_METHOD(MeasureFixture, "work that runs after a sample is noticed") {
   test::need(first_version);
   const ContextGuard current(context);
   Sampler sampler;
-  REQUIRE(sampler.create(context, stream, 1min));
-  REQUIRE(sampler.calibrate());
+  calibrate(sampler, 1min);
   bool ran = false;
   for (int attempt = 0; attempt < 20 && !ran; ++attempt) {
     const LaterWork earlier(*this, sampler.margin());

@@ -33,7 +33,7 @@ enum class Before {
 /// Whether the measured stream waits for the whole context before the end, so that nothing can escape.
 enum class Joined { by_the_work, by_force };
 
-/// The times of one sample in us. Those of the end count from the record after the work.
+/// The times of one sample in us. At the end they count from the record after the work.
 struct Times {
   double time = 0, lead = 0;
   double all = 0;    ///< the context's event

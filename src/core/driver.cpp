@@ -159,7 +159,7 @@ public:
   [[gnu::cold]] const DriverTable* keep(std::unique_ptr<KeptTable> table) {
     std::unique_lock lock(mutex_);
     for (const KeptTable* other = newest_; other != nullptr; other = other->older)
-      if (static_cast<const DriverTable&>(*other) == *table.get()) return other;
+      if (static_cast<const DriverTable&>(*other) == *table) return other;
     // Registered after cuInit, so this handler runs before the exit handler of that driver.
     // Objects destroyed later find no driver instead of a driver that is unloading.
     if (!guarded_ || std::atexit([] { only.end_newest(); }) != 0) throw std::bad_alloc();

@@ -3,7 +3,6 @@
 
 #include "core/driver_loading.hpp"
 #include "core/driver_log.hpp"
-#include "core/failure.hpp"
 #include "core/fork_lock.hpp"
 #include "core/kept_table.hpp"
 #include "core/virtual_clock.hpp"
@@ -12,6 +11,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdarg>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
@@ -112,38 +112,47 @@ void* resolve(GetProcAddress get_proc_address, const char* name, int version) {
   return result == CUDA_SUCCESS ? address : nullptr;
 }
 
-[[noreturn, gnu::cold]] void fail_too_old(int version) {
+[[gnu::cold]] std::nullptr_t too_old(int version, LoadFailure& failed) noexcept {
   const char* const call = "cuGetProcAddress";
   char has[40] = "is older";
   if (version > 0)
     std::snprintf(has, sizeof has, "supports CUDA %d.%d", major_of(version), minor_of(version));
-  fail(static_cast<CUresult>(36), call, // CALL_REQUIRES_NEWER_DRIVER, which older headers lack
-       "cuevent needs a driver for CUDA %d.%d or later, and this driver %s: update the NVIDIA driver",
-       major_of(oldest_version), minor_of(oldest_version), has);
+  return failed.set(
+      static_cast<CUresult>(36), call, // CALL_REQUIRES_NEWER_DRIVER, which older headers lack
+      "cuevent needs a driver for CUDA %d.%d or later, and this driver %s: update the NVIDIA driver",
+      major_of(oldest_version), minor_of(oldest_version), has);
 }
 
 /// For a failed call without which there is no driver.
-[[noreturn, gnu::cold]] void fail_to_load(CUresult result, const char* call) {
-  throw_failure({.result = result,
-                 .call = call,
-                 .advice = result == CUDA_ERROR_NOT_INITIALIZED ? forked : nullptr,
-                 .kind = ErrorKind::driver_unavailable});
+[[gnu::cold]] std::nullptr_t refused(CUresult result, const char* call, LoadFailure& failed) noexcept {
+  failed.result = result;
+  failed.call = call;
+  if (result == CUDA_ERROR_NOT_INITIALIZED) failed.advice = forked;
+  return nullptr;
 }
 
-[[gnu::cold]] int version_of(GetProcAddress get_proc_address) {
+/// Returns 0 if the driver cannot be used.
+[[gnu::cold]] int version_of(GetProcAddress get_proc_address, LoadFailure& failed) noexcept {
   // This is the first driver call. The toolkit's stub library answers every call with the same
   // code, so this call detects the stub.
   void* address = nullptr;
   CUdriverProcAddressQueryResult status{};
   const CUresult found =
       get_proc_address("cuDriverGetVersion", &address, 2020, CU_GET_PROC_ADDRESS_LEGACY_STREAM, &status);
-  if (found != CUDA_SUCCESS) fail_to_load(found, "cuGetProcAddress");
-  if (address == nullptr) fail_to_load(CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND, "cuGetProcAddress");
+  const char* call = "cuGetProcAddress";
+  CUresult result =
+      found == CUDA_SUCCESS && address == nullptr ? CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND : found;
   int version = 0;
-  const CUresult result = reinterpret_cast<PFN_cuDriverGetVersion_v2020>(address)(&version);
-  if (result != CUDA_SUCCESS) fail_to_load(result, "cuDriverGetVersion");
-  if (version < oldest_version) fail_too_old(version);
-  return version;
+  if (result == CUDA_SUCCESS) {
+    call = "cuDriverGetVersion";
+    result = reinterpret_cast<PFN_cuDriverGetVersion_v2020>(address)(&version);
+  }
+  if (result == CUDA_SUCCESS && version >= oldest_version) return version;
+  if (result == CUDA_SUCCESS)
+    too_old(version, failed);
+  else
+    refused(result, call, failed);
+  return 0;
 }
 
 /// All driver tables. Tables live forever, because anything may still refer to one.
@@ -156,13 +165,13 @@ public:
 
   /// Keeps one table per set of functions. The same functions are then the same driver, however
   /// they were found.
-  [[gnu::cold]] const DriverTable* keep(std::unique_ptr<KeptTable> table) {
+  [[gnu::cold]] const DriverTable* keep(std::unique_ptr<KeptTable> table) noexcept {
     std::unique_lock lock(mutex_);
     for (const KeptTable* other = newest_; other != nullptr; other = other->older)
       if (static_cast<const DriverTable&>(*other) == *table) return other;
     // Registered after cuInit, so this handler runs before the exit handler of that driver.
     // Objects destroyed later find no driver instead of a driver that is unloading.
-    if (!guarded_ || std::atexit([] { only.end_newest(); }) != 0) throw std::bad_alloc();
+    if (!guarded_ || std::atexit([] { only.end_newest(); }) != 0) return nullptr;
     KeptTable& added = *table.release();
     added.older = std::exchange(newest_, &added);
     lock.unlock();
@@ -202,10 +211,12 @@ private:
 };
 constinit Tables Tables::only;
 
-[[gnu::cold]] const DriverTable* make_table(GetProcAddress get_proc_address) {
-  auto owner = std::make_unique<KeptTable>();
+[[gnu::cold]] const DriverTable* make_table(GetProcAddress get_proc_address, LoadFailure& failed) noexcept {
+  std::unique_ptr<KeptTable> owner(new (std::nothrow) KeptTable);
   KeptTable* const table = owner.get();
-  table->version = version_of(get_proc_address);
+  if (table == nullptr) return nullptr;
+  table->version = version_of(get_proc_address, failed);
+  if (table->version == 0) return nullptr;
   table->get_proc_address = get_proc_address;
   const char* name = function_names.text;
   for (std::size_t i = 0; i < table_places; ++i) {
@@ -216,9 +227,10 @@ constinit Tables Tables::only;
     std::snprintf(full_name, sizeof full_name, "cu%s", name);
     if (written > 0 || table->version >= since) function = resolve(get_proc_address, full_name, since);
     if (function == nullptr && written > 0)
-      fail({ErrorKind::driver_unavailable, CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND}, "cuGetProcAddress",
-           "the driver has no %s, so it is broken or not a CUDA driver: reinstall the NVIDIA driver",
-           full_name);
+      return failed.set(
+          CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND, "cuGetProcAddress",
+          "the driver has no %s, so it is broken or not a CUDA driver: reinstall the NVIDIA driver",
+          full_name);
     functions_of(*table)[i] = function != nullptr ? function : no_function<CUDA_ERROR_NOT_SUPPORTED>;
     name += std::strlen(name) + 1;
   }
@@ -232,8 +244,8 @@ constinit Tables Tables::only;
   const bool simulated = now != nullptr && pause != nullptr;
   table->clock_now = simulated ? reinterpret_cast<long long (*)()>(now) : steady_now;
   table->pause = simulated ? reinterpret_cast<void (*)(long long)>(pause) : sleep;
-  if (const CUresult result = table->cuInit_v2000(0); result != CUDA_SUCCESS) fail_to_load(result, "cuInit");
-
+  if (const CUresult result = table->cuInit_v2000(0); result != CUDA_SUCCESS)
+    return refused(result, "cuInit", failed);
   return Tables::instance().keep(std::move(owner));
 }
 
@@ -257,39 +269,76 @@ constinit Tables Tables::only;
   });
 }
 
-const char* default_library() {
+const char* default_library() noexcept {
   warn_about_unknown_variables();
   const char* const named = secure_getenv("CUEVENT_DRIVER");
   return named != nullptr && *named != '\0' ? named
                                             : "libcuda.so.1"; // never libcuda.so: it can be the link stub
 }
 
-} // namespace
-
-GetProcAddress load_driver(const char* library) {
+/// Null if the library cannot be loaded, or is no driver.
+[[gnu::cold]] GetProcAddress open_library(const char* library, LoadFailure& failed) noexcept {
   constexpr CUresult no_library = CUDA_ERROR_SHARED_OBJECT_INIT_FAILED;
   if (is_static_program()) // dlopen would end in a crash
-    fail(no_library, "dlopen",
-         "this program is linked with -static, so it cannot load a driver, which needs the shared C library: "
-         "link without -static; the static library libcuevent.a is fine");
+    return failed.set(
+        no_library, "dlopen",
+        "this program is linked with -static, so it cannot load a driver, which needs the shared C library: "
+        "link without -static; the static library libcuevent.a is fine");
   // RTLD_NODELETE and no dlclose: the driver's handles and exit handlers outlive our objects.
   void* const handle = dlopen(library, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (handle == nullptr) {
     const char* const why = dlerror();
-    fail(no_library, "dlopen",
-         "no driver: %s: install the NVIDIA driver, or set CUEVENT_DRIVER to a driver library",
-         why != nullptr ? why : library);
+    return failed.set(no_library, "dlopen",
+                      "no driver: %s: install the NVIDIA driver, or set CUEVENT_DRIVER to a driver library",
+                      why != nullptr ? why : library);
   }
   if (void* const entry = dlsym(handle, "cuGetProcAddress_v2"))
     return reinterpret_cast<GetProcAddress>(entry);
 
   void* const get_version = dlsym(handle, "cuDriverGetVersion");
   if (get_version == nullptr)
-    fail(no_library, "dlsym",
-         "%s is not a CUDA driver, because it has no cuGetProcAddress_v2: name another library", library);
+    return failed.set(no_library, "dlsym",
+                      "%s is not a CUDA driver, because it has no cuGetProcAddress_v2: name another library",
+                      library);
   int version = 0;
   reinterpret_cast<PFN_cuDriverGetVersion_v2020>(get_version)(&version);
-  fail_too_old(version);
+  return too_old(version, failed);
+}
+
+/// What Driver::instance() has found.
+constinit std::atomic<const DriverTable*> default_table{nullptr};
+
+} // namespace
+
+std::nullptr_t LoadFailure::set(CUresult its_result, const char* its_call, const char* format, ...) noexcept {
+  std::va_list arguments;
+  va_start(arguments, format);
+  if (vasprintf(&made_advice, format, arguments) < 0) made_advice = nullptr;
+  va_end(arguments);
+  result = its_result;
+  call = its_call;
+  advice = made_advice;
+  return nullptr;
+}
+
+const DriverTable* load_table(GetProcAddress get_proc_address, LoadFailure& failed) noexcept {
+  if (get_proc_address != nullptr) return make_table(get_proc_address, failed);
+  failed.kind = ErrorKind::usage;
+  return failed.set(CUDA_ERROR_INVALID_VALUE, "cuGetProcAddress",
+                    "the cuGetProcAddress function is null: pass the function of a driver");
+}
+
+const DriverTable* load_table(const char* library, LoadFailure& failed) noexcept {
+  GetProcAddress const get_proc_address = open_library(library, failed);
+  return get_proc_address != nullptr ? make_table(get_proc_address, failed) : nullptr;
+}
+
+const DriverTable* load_table(LoadFailure& failed) noexcept {
+  const DriverTable* table = default_table.load(std::memory_order_acquire);
+  if (table != nullptr) return table;
+  table = load_table(default_library(), failed);
+  const DriverTable* first = nullptr; // another thread's, if CUEVENT_DRIVER has changed
+  return table == nullptr || default_table.compare_exchange_strong(first, table) ? table : first;
 }
 
 bool has_real_clock(const DriverTable& table) noexcept { return table.pause == &sleep; }
@@ -312,16 +361,11 @@ bool operator==(const DriverTable& a, const DriverTable& b) noexcept {
 }
 
 const Driver& Driver::instance() {
-  static const Driver driver(load_driver(default_library()));
+  static const Driver driver(loaded());
   return driver;
 }
 
-Driver::Driver(GetProcAddress get_proc_address) : table_(nullptr) {
-  if (get_proc_address == nullptr)
-    cuevent::fail(CUDA_ERROR_INVALID_VALUE, "cuGetProcAddress",
-                  "the cuGetProcAddress function is null: pass the function of a driver");
-  table_ = make_table(get_proc_address);
-}
+Driver::Driver(GetProcAddress get_proc_address) : table_(&loaded(get_proc_address)) {}
 
 void fail_unsupported(const DriverTable& table, const char* call, const char* name, int version) {
   cuevent::fail(

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <cuevent/explain.hpp>
 
+#include "core/driver_loading.hpp"
 #include "core/driver_log.hpp"
 #include "core/explanation.hpp"
 #include "core/failure.hpp"
@@ -35,16 +36,24 @@ std::string explain_create(CUresult result, const Context& context, EventFlags f
                  [&] { Explanation::fail_create<DriverEvent>(result, context, flags); });
 }
 
-std::string explain_load(CUresult result) {
-  return text_of(result, "cuInit", [] { Driver::instance(); });
+namespace {
+
+template <class... Source>
+std::string explain_loading(CUresult result, const char* call, Source... source) {
+  LoadFailure failed;
+  if (result == CUDA_SUCCESS || load_table(source..., failed) != nullptr || failed.result != result)
+    return explain(result, call);
+  return DriverError(static_cast<const Failure&>(failed)).what();
 }
+
+} // namespace
+
+std::string explain_load(CUresult result) { return explain_loading(result, "cuInit"); }
 std::string explain_load(CUresult result, const char* library) {
-  return text_of(result, "dlopen", [&] {
-    if (library != nullptr) Driver{std::string(library)};
-  });
+  return library != nullptr ? explain_loading(result, "dlopen", library) : explain(result, "dlopen");
 }
 std::string explain_load(CUresult result, GetProcAddress get_proc_address) {
-  return text_of(result, "cuGetProcAddress", [&] { Driver{get_proc_address}; });
+  return explain_loading(result, "cuGetProcAddress", get_proc_address);
 }
 
 }} // namespace cuevent::CUEVENT_ABI

@@ -9,7 +9,17 @@
 namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// Why a call failed, if the library knows more than the driver's result says.
-enum class Reason { unknown, no_open_stage, no_such_stage, other_context, not_capturing, no_such_graph };
+enum class Reason {
+  unknown,
+  no_open_stage,
+  no_such_stage,
+  no_captured_stage,
+  no_node,
+  not_closed,
+  other_context,
+  not_capturing,
+  no_such_graph
+};
 
 /// The result of one or more driver calls, and the name of the call that failed.
 struct Status {

@@ -5,8 +5,6 @@
 
 #include <cuevent/graph_exec.hpp>
 
-#include <exception>
-#include <optional>
 #include <utility>
 
 namespace cuevent { inline namespace CUEVENT_ABI {
@@ -40,26 +38,24 @@ DriverEvent CaptureEvents::keep(DriverEvent&& event) {
   return borrowed;
 }
 
-GraphExec CaptureEvents::instantiate_apart(Graph& graph, const std::vector<const CaptureEvents*>& events) {
+Status CaptureEvents::instantiate_apart(GraphExec& out, Graph& graph,
+                                        const std::vector<const CaptureEvents*>& events) noexcept {
   const Driver driver = graph.context().driver();
   const DriverTable& table = driver.table();
-  std::optional<GraphExec> exec;
-  std::exception_ptr failure;
+  GraphExec exec;
+  Status status;
   std::size_t apart = 0; // the graph has given up this many of its objects
-  try {
-    for (; apart < events.size(); ++apart) {
-      CUuserObject const object = events[apart]->object_;
-      CUresult result = table.cuUserObjectRetain_v11030(object, 1);
-      if (result != CUDA_SUCCESS) driver.fail(result, "cuUserObjectRetain");
-      result = table.cuGraphReleaseUserObject_v11030(graph.native_handle(), object, 1);
-      if (result == CUDA_SUCCESS) continue;
-      table.cuUserObjectRelease_v11030(object, 1);
-      driver.fail(result, "cuGraphReleaseUserObject");
-    }
-    exec = graph.instantiate();
-  } catch (...) {
-    failure = std::current_exception();
+  for (; apart < events.size(); ++apart) {
+    CUuserObject const object = events[apart]->object_;
+    status = {table.cuUserObjectRetain_v11030(object, 1), "cuUserObjectRetain"};
+    if (!status) break;
+    status = {table.cuGraphReleaseUserObject_v11030(graph.native_handle(), object, 1),
+              "cuGraphReleaseUserObject"};
+    if (status) continue;
+    table.cuUserObjectRelease_v11030(object, 1);
+    break;
   }
+  if (status) status = {graph.try_instantiate(exec), "cuGraphInstantiateWithFlags"};
   CUresult result = CUDA_SUCCESS;
   for (; apart != 0; --apart) {
     result = table.cuGraphRetainUserObject_v11030(graph.native_handle(), events[apart - 1]->object_, 1,
@@ -67,14 +63,14 @@ GraphExec CaptureEvents::instantiate_apart(Graph& graph, const std::vector<const
     if (result != CUDA_SUCCESS) break;
   }
   if (apart != 0) { // nothing that refers to the events may remain
-    exec.reset();
+    exec = GraphExec();
     { const Graph gone(std::move(graph)); }
     for (; apart != 0; --apart)
       table.cuUserObjectRelease_v11030(events[apart - 1]->object_, 1);
   }
-  if (failure != nullptr) std::rethrow_exception(failure);
-  if (result != CUDA_SUCCESS) driver.fail(result, "cuGraphRetainUserObject");
-  return std::move(*exec);
+  if (status) status = {result, "cuGraphRetainUserObject"};
+  if (status) out = std::move(exec);
+  return status;
 }
 
 /// A thread of the driver calls this function. The function must not call the driver.

@@ -37,7 +37,8 @@ public:
   /// destroyed.
   /// Driver functions: cuUserObjectRetain, cuGraphReleaseUserObject, the driver functions of
   /// Graph::instantiate, cuGraphRetainUserObject.
-  static GraphExec instantiate_apart(Graph& graph, const std::vector<const CaptureEvents*>& events);
+  static Status instantiate_apart(GraphExec& out, Graph& graph,
+                                  const std::vector<const CaptureEvents*>& events) noexcept;
 
   /// Whether the graph and all its instantiations are gone. May be called from any thread. If one
   /// of the events has been destroyed, ended() is true for every thread that sees the event's

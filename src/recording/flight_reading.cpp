@@ -10,7 +10,7 @@
 
 namespace cuevent { inline namespace CUEVENT_ABI {
 
-FlightObservation FlightReading::observe() {
+CUresult FlightReading::observe(FlightObservation& out) {
   const RetireScope retire; // of the events of a graph that ends meanwhile
   std::vector<RecordedStream*> all;
   streams_.each([&](RecordedStream& each) { all.push_back(&each); });
@@ -19,8 +19,7 @@ FlightObservation FlightReading::observe() {
   relaxed_ = relaxed.enter();
   now_ = table.clock_now();
   count_ = all.size();
-  // The child does not have the streams of its parent.
-  if (relaxed_ == CUDA_ERROR_NOT_INITIALIZED) context_.driver().fail(relaxed_, "FlightRecorder::report");
+  if (relaxed_ == CUDA_ERROR_NOT_INITIALIZED) return relaxed_;
   if (relaxed_ != CUDA_SUCCESS) observation_.refused(relaxed_);
   for (RecordedStream* const each : all) {
     observation_.streams.push_back(observe(*each));
@@ -28,7 +27,8 @@ FlightObservation FlightReading::observe() {
     observation_.untraced_waits += each->untraced.load(std::memory_order_relaxed);
   }
   if (observation_.has_answers()) observe_replays();
-  return std::move(observation_);
+  out = std::move(observation_);
+  return CUDA_SUCCESS;
 }
 
 ObservedStream FlightReading::observe(RecordedStream& stream) {

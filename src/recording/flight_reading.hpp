@@ -16,8 +16,9 @@ public:
                 const MarkedGraphs& graphs) noexcept
       : context_(context), streams_(streams), signals_(signals), graphs_(graphs) {}
 
-  /// Reads everything, once. Harms nothing; see FlightRecorder::report().
-  FlightObservation observe();
+  /// Reads everything, once. Harms nothing; see FlightRecorder::report(). Fails in a forked child, which does
+  /// not have the streams of its parent.
+  CUresult observe(FlightObservation& out);
 
 private:
   /// A launch that was noted and has not completed.

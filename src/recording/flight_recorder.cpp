@@ -72,7 +72,15 @@ CUresult FlightRecorder::try_create(FlightRecorder& out, const Context& context,
                                     const FlightRecorderOptions& options) noexcept {
   if (!context) return CUDA_ERROR_INVALID_CONTEXT;
   if (options.marks_per_stream == 0 || options.marks_per_stream > most_marks) return CUDA_ERROR_INVALID_VALUE;
-  return thrown_by([&] { out = FlightRecorder(context, options); });
+  return result_of([&] {
+    auto state = std::make_unique<State>(context, options);
+    const CUresult result = state->create().result;
+    if (result != CUDA_SUCCESS) return result;
+    FlightRecorder made;
+    made.state_ = std::move(state);
+    out = std::move(made);
+    return result;
+  });
 }
 
 void FlightRecorder::add_stream(StreamRef stream, std::string_view name) {
@@ -146,16 +154,16 @@ CUresult FlightRecorder::try_launched(CUstream stream, FlightGraph graph) noexce
 
 void FlightRecorder::launch(GraphExec& exec, CUstream stream, FlightGraph graph) {
   require(state().context, state_->graphs.look_up(static_cast<std::uint64_t>(graph)));
-  state_->begin_call(stream, "cuGraphLaunch");
-  try {
-    exec.launch(stream);
-  } catch (...) {
-    state_->end_call(stream);
-    throw;
-  }
-  const Status status = state_->launched(stream, graph); // it too can block
-  state_->end_call(stream);
-  require(state_->context, status);
+  const struct Call {
+    Call(State& its_state, CUstream its_stream) noexcept : state(its_state), stream(its_stream) {
+      state.begin_call(stream, "cuGraphLaunch");
+    }
+    ~Call() { state.end_call(stream); }
+    State& state;
+    CUstream stream;
+  } call(*state_, stream);
+  exec.launch(stream);
+  require(state_->context, state_->launched(stream, graph)); // it too can block
 }
 
 void FlightRecorder::note_signal(CUstream stream, const void* object, std::uint64_t value) {
@@ -177,11 +185,16 @@ CUresult FlightRecorder::try_note_wait(CUstream stream, const void* object, std:
                            : state_->note_wait(stream, object, value, name).result;
 }
 
-FlightReport FlightRecorder::report() const { return analyse(state().observe()); }
+FlightReport FlightRecorder::report() const {
+  FlightReport report;
+  const CUresult result = state().report(report);
+  if (result != CUDA_SUCCESS) state_->context.driver().fail(result, "FlightRecorder::report");
+  return report;
+}
 
 CUresult FlightRecorder::try_report(FlightReport& out) const noexcept {
   if (state_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  return thrown_by([&] { out = report(); });
+  return result_of([&] { return state_->report(out); });
 }
 
 void FlightRecorder::dump(int file) const noexcept {

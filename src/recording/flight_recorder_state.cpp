@@ -9,6 +9,7 @@
 #include "core/this_thread.hpp"
 #include "core/virtual_clock.hpp"
 #include "graphs/capturing.hpp"
+#include "recording/flight_analysis.hpp"
 #include "recording/flight_dump.hpp"
 #include "recording/flight_reading.hpp"
 
@@ -278,11 +279,14 @@ void FlightRecorder::State::end_call(CUstream handle) noexcept {
   if (RecordedStream* const stream = streams.find(one_handle(handle))) stream->call.retract();
 }
 
-FlightObservation FlightRecorder::State::observe() const {
-  FlightObservation observation = FlightReading(context, streams, signals, graphs).observe();
+CUresult FlightRecorder::State::report(FlightReport& out) const {
+  FlightObservation observation;
+  const CUresult result = FlightReading(context, streams, signals, graphs).observe(observation);
+  if (result != CUDA_SUCCESS) return result;
   if (virtual_time_) static_cast<void>(coarse_now()); // for dump()
   observation.blocked_after = options.blocked_after;
-  return observation;
+  out = analyse(observation);
+  return result;
 }
 
 void FlightRecorder::State::dump(int file) const noexcept {

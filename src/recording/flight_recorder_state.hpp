@@ -38,7 +38,7 @@ struct FlightRecorder::State {
   void end_call(CUstream stream) noexcept;
 
   /// Reads everything. Harms nothing; see FlightRecorder::report().
-  FlightObservation observe() const;
+  CUresult report(FlightReport& out) const;
 
   /// Async-signal-safe, so it uses nothing of the driver's table: even a clock there can take a lock.
   void dump(int file) const noexcept;

@@ -50,10 +50,9 @@ void wait_until_unused(const EventCache& cache) noexcept {
 /// The pools that have not ended, by index. The Registry lives forever.
 class Registry {
 public:
-  static Registry& instance() {
-    if (only == nullptr) throw std::bad_alloc();
-    return *only;
-  }
+  static Registry& instance() noexcept { return *only; }
+  /// False if there was no memory when the library was loaded. Then there can be no pool.
+  static bool is_made() noexcept { return only != nullptr; }
   [[gnu::constructor(first_constructor)]] static void make() noexcept { make_only(only); }
 
   void add(EventPoolState& state) {
@@ -149,9 +148,15 @@ Status EventPoolState::make(EventPoolState*& out, const Context& context, EventF
     if (const CUresult result = DriverEvent::try_create(never_recorded, context, flags);
         result != CUDA_SUCCESS)
       return {result, create_event};
+  const char* const call = "EventPool";
+  if (!Registry::is_made()) return {CUDA_ERROR_OUT_OF_MEMORY, call};
+  EventPoolState* made = nullptr;
   // NOLINTNEXTLINE(bugprone-unhandled-exception-at-new): thrown_by() catches what it throws
-  return {thrown_by([&] { out = new EventPoolState(context, flags, max_idle, std::move(never_recorded)); }),
-          "EventPool"};
+  const CUresult result = thrown_by(
+      [&] { made = new (std::nothrow) EventPoolState(context, flags, max_idle, std::move(never_recorded)); });
+  if (made == nullptr) return {result == CUDA_SUCCESS ? CUDA_ERROR_OUT_OF_MEMORY : result, call};
+  out = made;
+  return {};
 }
 
 EventPoolState::EventPoolState(const Context& pool_context, EventFlags event_flags, std::size_t most_idle,
@@ -163,11 +168,7 @@ EventPoolState::EventPoolState(const Context& pool_context, EventFlags event_fla
 bool EventPoolState::add(EventCache* cache) noexcept {
   const std::lock_guard lock(mutex_);
   if (closed_) return false;
-  try {
-    caches_.push_back(cache);
-  } catch (const std::bad_alloc&) {
-    return false;
-  }
+  if (thrown_by([&] { caches_.push_back(cache); }) != CUDA_SUCCESS) return false;
   hold();
   return true;
 }

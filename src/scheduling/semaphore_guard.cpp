@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <mutex>
-#include <new>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -54,12 +53,13 @@ void Semaphores::forked() noexcept {
   }
 }
 
-void Semaphores::add(SemaphoreState& state) {
+bool Semaphores::add(SemaphoreState& state) {
   const std::lock_guard lock(mutex_);
   // Registered after cuInit, so the streams still run when it is called.
-  if (!leaves_at_exit_ && std::atexit([] { instance().leave_at_exit(); }) != 0) throw std::bad_alloc();
+  if (!leaves_at_exit_ && std::atexit([] { instance().leave_at_exit(); }) != 0) return false;
   leaves_at_exit_ = true;
   states_.push_back(&state);
+  return true;
 }
 
 bool Semaphores::guard(SemaphoreState& state) noexcept {
@@ -212,7 +212,7 @@ void Semaphores::retire(SemaphoreState& state) noexcept {
 
 void Semaphores::erase(SemaphoreState& state) noexcept {
   const auto found = std::find(states_.begin(), states_.end(), &state);
-  if (found == states_.end()) return; // add() threw
+  if (found == states_.end()) return; // add() failed
   *found = states_.back();
   states_.pop_back();
 }

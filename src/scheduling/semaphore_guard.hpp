@@ -29,8 +29,8 @@ public:
   /// False if there was no memory when the library was loaded. Then there can be no semaphore.
   static bool are_made() noexcept { return only != nullptr; }
 
-  /// Throws std::bad_alloc.
-  void add(SemaphoreState& state);
+  /// Returns false if there is no memory for an exit handler. Throws std::bad_alloc.
+  bool add(SemaphoreState& state);
   /// Begins to guard. Returns false if the thread cannot start.
   bool guard(SemaphoreState& state) noexcept;
   /// The semaphore was destroyed. Deletes the state if it is not registered.

@@ -84,10 +84,8 @@ void give_back(cuevent_timeline& timeline) noexcept {
 }
 
 CUresult register_and_add(const Context& context, SemaphoreState& state, bool guarded) noexcept {
-  CUresult result = result_of([&] {
-    Semaphores::instance().add(state);
-    return CUDA_SUCCESS;
-  });
+  CUresult result =
+      result_of([&] { return Semaphores::instance().add(state) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY; });
   if (result != CUDA_SUCCESS) return result;
   {
     const ContextGuard guard(context, result);

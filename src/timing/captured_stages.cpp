@@ -2,7 +2,7 @@
 #include "timing/captured_stages.hpp"
 
 #include "core/erase_where.hpp"
-#include "core/failure.hpp"
+#include "core/refusal.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -73,12 +73,19 @@ Status Captures::begin(const DriverTable& table, Capturing capture, CapturedStag
   return {};
 }
 
-ArrayView<CapturedStages> Captures::of_graph(const Graph& graph, const char* call) {
+Status Captures::of_graph(ArrayView<CapturedStages>& out, const Graph& graph, const char* call) {
   // Later events can have the handles of events that have ended.
   forget_ended();
   std::unordered_map<CUevent, EventRecordNode> nodes; // by their events
-  for (const EventRecordNode node : graph.event_nodes().records)
-    nodes.emplace(graph.event(node), node);
+  Graph::EventNodes found;
+  CUresult result = graph.try_event_nodes(found);
+  if (result != CUDA_SUCCESS) return {result, refused_call(&graph, result, "cuGraphGetNodes")};
+  for (const EventRecordNode node : found.records) {
+    CUevent event = nullptr;
+    result = graph.try_event(event, node);
+    if (result != CUDA_SUCCESS) return {result, "cuGraphEventRecordNodeGetEvent"};
+    nodes.emplace(event, node);
+  }
   const auto in_graph = [&](const CapturedStages::Node& each) {
     return nodes.count(each.event.native_handle()) != 0;
   };
@@ -86,24 +93,18 @@ ArrayView<CapturedStages> Captures::of_graph(const Graph& graph, const char* cal
       std::stable_partition(captures_.begin(), captures_.end(), [&](const CapturedStages& each) {
         return std::none_of(each.nodes.begin(), each.nodes.end(), in_graph);
       });
-  if (first == captures_.end())
-    throw_error(
-        CUDA_ERROR_NOT_FOUND, call,
-        "the graph has no captured stage of this timer, or was instantiated before: open and close stages "
-        "in the capture, and instantiate the graph once");
+  if (first == captures_.end()) return {CUDA_ERROR_NOT_FOUND, call, Reason::no_captured_stage};
   for (auto each = first; each != captures_.end(); ++each) {
     if (!std::all_of(each->nodes.begin(), each->nodes.end(), in_graph))
-      throw_error(CUDA_ERROR_NOT_FOUND, call,
-                  "nodes of a captured stage are missing from the graph: do not remove event nodes");
+      return {CUDA_ERROR_NOT_FOUND, call, Reason::no_node};
     erase_where(each->streams, [](const auto& stream) { return stream.nodes == 0; });
     for (const CapturedStages::OnStream& stream : each->streams)
-      if (!stream.open.empty())
-        throw_error(CUDA_ERROR_ILLEGAL_STATE, call,
-                    "a stage was opened but not closed in the capture: close it before the capture ends");
+      if (!stream.open.empty()) return {CUDA_ERROR_ILLEGAL_STATE, call, Reason::not_closed};
     for (CapturedStages::Node& node : each->nodes)
       node.node = nodes.at(node.event.native_handle());
   }
-  return {&*first, static_cast<std::size_t>(captures_.end() - first)};
+  out = {&*first, static_cast<std::size_t>(captures_.end() - first)};
+  return {};
 }
 
 void Captures::take(ArrayView<CapturedStages> captured, std::vector<CapturedStages>& taken) noexcept {

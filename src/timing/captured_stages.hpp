@@ -56,8 +56,8 @@ public:
   Status begin(const DriverTable& table, Capturing capture, CapturedStages*& begun);
 
   /// The captures that have gone into the graph, with all stages closed. Their nodes are known from here on.
-  /// Throws NotFound, IllegalState. Driver functions: as for Graph::event_nodes and Graph::event.
-  ArrayView<CapturedStages> of_graph(const Graph& graph, const char* call);
+  /// Driver functions: as for Graph::event_nodes and Graph::event. Throws std::bad_alloc.
+  Status of_graph(ArrayView<CapturedStages>& out, const Graph& graph, const char* call);
   /// Moves the result of of_graph() to a vector with enough capacity.
   void take(ArrayView<CapturedStages> captured, std::vector<CapturedStages>& taken) noexcept;
 

@@ -23,6 +23,17 @@ void fail(const Context& own, Status status) {
   if (status.reason == Reason::no_such_stage)
     throw_error(CUDA_ERROR_INVALID_VALUE, status.call,
                 "the timer has no such stage: use a StageId from stage()");
+  if (status.reason == Reason::no_captured_stage)
+    throw_error(
+        CUDA_ERROR_NOT_FOUND, status.call,
+        "the graph has no captured stage of this timer, or was instantiated before: open and close stages "
+        "in the capture, and instantiate the graph once");
+  if (status.reason == Reason::no_node)
+    throw_error(CUDA_ERROR_NOT_FOUND, status.call,
+                "nodes of a captured stage are missing from the graph: do not remove event nodes");
+  if (status.reason == Reason::not_closed)
+    throw_error(CUDA_ERROR_ILLEGAL_STATE, status.call,
+                "a stage was opened but not closed in the capture: close it before the capture ends");
   if (status.reason == Reason::other_context)
     throw_error(ErrorCause::context_mismatch, status.call,
                 "the stream belongs to another context than the timer: make one timer per context");

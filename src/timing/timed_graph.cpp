@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
+#include "core/explanation.hpp"
 #include "core/failure.hpp"
+#include "core/refusal.hpp"
 #include "core/require_context.hpp"
 #include "core/result_of.hpp"
 #include "timing/stage_timer_state.hpp"
@@ -13,6 +15,7 @@ namespace cuevent { inline namespace CUEVENT_ABI {
 
 namespace {
 
+constexpr const char* call_to_make = "StageTimer::instantiate";
 constexpr const char* launch_exec = "cuGraphLaunch";
 constexpr const char* set_event = "cuGraphExecEventRecordNodeSetEvent";
 
@@ -33,6 +36,10 @@ struct TimedGraph::State {
   GraphExec exec;
   bool events_are_own = true; // the nodes record the events of the captures, which nobody reads
 
+  /// Throws std::bad_alloc.
+  static Status make(std::unique_ptr<State>& out, const std::shared_ptr<StageRings>& rings,
+                     Captures& captures, Graph&& graph);
+
   Status make_room();
   Taken& of(std::uint32_t stream) noexcept {
     return *std::find_if(taken.begin(), taken.end(),
@@ -49,42 +56,60 @@ TimedGraph::TimedGraph(TimedGraph&&) noexcept = default;
 TimedGraph& TimedGraph::operator=(TimedGraph&&) noexcept = default;
 TimedGraph::~TimedGraph() = default;
 
-TimedGraph StageTimer::instantiate(Graph&& graph) {
-  const char* const call = "StageTimer::instantiate";
-  State& timer = state();
-  if (!graph)
-    throw_error(CUDA_ERROR_INVALID_HANDLE, call,
-                "the graph is empty, because it was moved from or released: use the object that has it now");
-  const ArrayView<CapturedStages> captures = timer.captures.of_graph(graph, call);
+Status TimedGraph::State::make(std::unique_ptr<State>& out, const std::shared_ptr<StageRings>& rings,
+                               Captures& all, Graph&& graph) {
+  ArrayView<CapturedStages> captures;
+  Status status = all.of_graph(captures, graph, call_to_make);
+  if (!status) return status;
   std::vector<const CaptureEvents*> events;
-  std::vector<TimedGraph::State::Taken> taken;
+  std::vector<Taken> taken;
   for (const CapturedStages& captured : captures) {
     events.push_back(captured.events.get());
     for (const CapturedStages::OnStream& each : captured.streams) {
-      TimedStream& stream = (*timer.rings)[each.stream];
+      TimedStream& stream = (*rings)[each.stream];
       stream.launched.begun.reserve(each.depth);
       const auto found = std::find_if(taken.begin(), taken.end(),
                                       [&](const auto& its) { return its.stream == each.stream; });
-      (found != taken.end() ? *found : taken.emplace_back(TimedGraph::State::Taken{.stream = each.stream}))
-          .events += each.nodes;
+      (found != taken.end() ? *found : taken.emplace_back(Taken{.stream = each.stream})).events += each.nodes;
     }
   }
   std::vector<CapturedStages> room;
   room.reserve(captures.size());
-  GraphExec exec = CaptureEvents::instantiate_apart(graph, events);
+  GraphExec exec;
+  status = CaptureEvents::instantiate_apart(exec, graph, events);
+  if (!status) return status;
   // If there is no memory, nothing has moved: `new` allocates before it initialises.
-  std::unique_ptr<TimedGraph::State> timed(new TimedGraph::State{.rings = timer.rings,
-                                                                 .captures = std::move(room),
-                                                                 .taken = std::move(taken),
-                                                                 .graph = std::move(graph),
-                                                                 .exec = std::move(exec)});
-  timer.captures.take(captures, timed->captures);
-  return TimedGraph(std::move(timed));
+  out.reset(new State{.rings = rings,
+                      .captures = std::move(room),
+                      .taken = std::move(taken),
+                      .graph = std::move(graph),
+                      .exec = std::move(exec)});
+  all.take(captures, out->captures);
+  return {};
+}
+
+TimedGraph StageTimer::instantiate(Graph&& graph) {
+  State& timer = state();
+  if (!graph)
+    throw_error(CUDA_ERROR_INVALID_HANDLE, call_to_make,
+                "the graph is empty, because it was moved from or released: use the object that has it now");
+  std::unique_ptr<TimedGraph::State> made;
+  const Status status = TimedGraph::State::make(made, timer.rings, timer.captures, std::move(graph));
+  // NOLINTNEXTLINE(bugprone-use-after-move): not moved then, but it can have ended
+  if (!status && graph && is_call(status.call, "cuGraphInstantiateWithFlags"))
+    Explanation::fail_instantiate(graph, status.result);
+  if (!status) fail(context(), status);
+  return TimedGraph(std::move(made));
 }
 
 CUresult StageTimer::try_instantiate(TimedGraph& out, Graph&& graph) noexcept {
   if (state_ == nullptr || !graph) return CUDA_ERROR_INVALID_HANDLE;
-  return thrown_by([&] { out = instantiate(std::move(graph)); });
+  return result_of([&] {
+    std::unique_ptr<TimedGraph::State> made;
+    const Status status = TimedGraph::State::make(made, state_->rings, state_->captures, std::move(graph));
+    if (status) out = TimedGraph(std::move(made));
+    return status.result;
+  });
 }
 
 Status TimedGraph::State::make_room() {

@@ -11,7 +11,8 @@
 ///
 /// The texts are for people and can change in any version. They advise in terms of cuevent's classes. For
 /// users who do not know these classes, `driver_category().message(result)` has no advice. A result that
-/// does not fit the arguments gets the text of explain().
+/// does not fit the arguments gets the text of explain(). So does every result in a copy of the library that
+/// is compiled without exceptions, except in explain_load().
 ///
 /// Thread-safety: as the call that failed.
 /// Context: leaves the caller's current context unchanged.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "core/retired_events.hpp"
 
+#include "core/exceptions.hpp"
 #include "core/this_thread.hpp"
 
 #include <cuevent/error.hpp>
@@ -16,13 +17,13 @@ constinit RetiredList objects_of_graphs;
 namespace {
 
 void end(RetiredObject* retired) noexcept {
-  try {
-    retired->end(retired);
-  } catch (const DriverError& error) {
-    report_error(error.result(), error.call());
-  } catch (...) {
-    report_error(CUDA_ERROR_UNKNOWN, "Graph::when_destroyed");
-  }
+  catching([&] { retired->end(retired); },
+           [](const DriverError* error) {
+             if (error != nullptr)
+               report_error(error->result(), error->call());
+             else
+               report_error(CUDA_ERROR_UNKNOWN, "Graph::when_destroyed");
+           });
 }
 
 } // namespace

@@ -4,6 +4,7 @@
 #include "core/driver_log.hpp"
 #include "core/error_hook.hpp"
 #include "core/error_texts.hpp"
+#include "core/exceptions.hpp"
 #include "core/failure.hpp"
 #include "core/status.hpp"
 
@@ -150,7 +151,7 @@ std::runtime_error DriverError::describe(const Failure& failure, Parts& parts) {
   char* made = nullptr;
   if (asprintf(&made, "%s: %s: %s%s%s%s%s", call, name, said.text, before_words, failure.words, before_advice,
                advice) < 0)
-    throw std::bad_alloc();
+    raise<std::bad_alloc>();
   const std::unique_ptr<char, void (*)(void*)> owner(made, std::free);
 
   parts.reason = {size_of(call) + 2 + size_of(name) + 2, size_of(said.text)};
@@ -181,7 +182,7 @@ void throw_failure(const Failure& failure) {
   auto* const of_code = of_kind[static_cast<std::size_t>(failure.kind)];
   if (of_code != nullptr && failure.kind == kind_of(failure.result)) of_code(failure);
   if (throw_kind_of_failure != nullptr) throw_kind_of_failure(failure);
-  throw DriverError(failure);
+  raise<DriverError>(failure);
 }
 
 void throw_error(CUresult result, const char* call, const char* advice) {
@@ -197,7 +198,7 @@ namespace {
 [[noreturn, gnu::cold]] void fail_as(Thrown thrown, const char* call, const char* words, const char* format,
                                      std::va_list arguments) {
   char* advice = nullptr;
-  if (vasprintf(&advice, format, arguments) < 0) throw std::bad_alloc();
+  if (vasprintf(&advice, format, arguments) < 0) raise<std::bad_alloc>();
   const std::unique_ptr<char, void (*)(void*)> owner(advice, std::free);
   Failure failure{
       .result = thrown.result, .call = call, .advice = advice, .words = words, .cause = thrown.cause};

@@ -2,24 +2,18 @@
 // Converts exceptions to results. Internal to the library.
 #pragma once
 
-#include <cuevent/error.hpp>
-
-#include <exception>
+#include "core/exceptions.hpp"
 
 namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// For non-throwing overloads that call throwing code. Returns the result of `work`, or the result
 /// of the DriverError that `work` throws. Any other exception counts as a failed allocation,
-/// including std::length_error.
+/// including std::length_error. In a copy without exceptions, what `work` would throw ends the program.
 template <class Work>
 CUresult result_of(const Work& work) noexcept {
-  try {
-    return work();
-  } catch (const DriverError& error) {
-    return error.result();
-  } catch (const std::exception&) {
-    return CUDA_ERROR_OUT_OF_MEMORY;
-  }
+  return catching(work, [](const DriverError* error) {
+    return error != nullptr ? error->result() : CUDA_ERROR_OUT_OF_MEMORY;
+  });
 }
 
 /// As result_of(), for `work` that returns nothing: CUDA_SUCCESS if it throws nothing.

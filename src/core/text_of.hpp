@@ -2,7 +2,8 @@
 // The text of an exception, without the exception. Internal to the library.
 #pragma once
 
-#include <cuevent/error.hpp>
+#include "core/exceptions.hpp"
+
 #include <cuevent/explain.hpp>
 
 #include <string>
@@ -10,16 +11,19 @@
 namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// The text of the exception that `fail` throws. If that is not the exception for `result`, because what
-/// caused the failure has changed since then, the text says only what `result` says.
+/// caused the failure has changed since then, the text says only what `result` says. So it does in a copy
+/// without exceptions, where `fail` would end the program.
 template <class Fail>
-std::string text_of(CUresult result, const char* call, const Fail& fail) {
-  if (result != CUDA_SUCCESS) {
-    try {
-      fail();
-    } catch (const DriverError& error) {
-      if (error.result() == result) return error.what();
+std::string text_of(CUresult result, const char* call, [[maybe_unused]] const Fail& fail) {
+  if constexpr (has_exceptions)
+    if (result != CUDA_SUCCESS) {
+      std::string text;
+      catching([&] { fail(); },
+               [&](const DriverError* error) {
+                 if (error != nullptr && error->result() == result) text = error->what();
+               });
+      if (!text.empty()) return text;
     }
-  }
   return explain(result, call);
 }
 

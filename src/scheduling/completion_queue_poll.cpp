@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The polls of a CompletionQueue, its end, and its child processes.
+#include "core/exceptions.hpp"
 #include "core/relaxed_mode.hpp"
 #include "scheduling/completion_queue_state.hpp"
 #include "scheduling/poll_budget.hpp"
@@ -239,13 +240,10 @@ void CompletionQueueState::call(CallbackNode& node, CUresult result) noexcept {
     auto& free = *static_cast<Storage*>(by);
     free.nodes.give_back(free.node);
   };
-  try {
-    node.run(node.callback, result, moved, &storage);
-  } catch (const DriverError& error) {
-    report_error(error.result(), "CompletionQueue::poll");
-  } catch (...) {
-    report_error(CUDA_ERROR_UNKNOWN, "CompletionQueue::poll");
-  }
+  catching([&] { node.run(node.callback, result, moved, &storage); },
+           [](const DriverError* error) {
+             report_error(error != nullptr ? error->result() : CUDA_ERROR_UNKNOWN, "CompletionQueue::poll");
+           });
   returned_.fetch_add(1, std::memory_order_release);
 }
 

@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: MIT
-// Every try_ call in a program that is built without exceptions and RTTI. The library is built with both.
+// Every try_ call in a program that is built without exceptions and RTTI. The library is built with both, and
+// in another test as a copy in one file, without both.
 #include "every_header.hpp"
 #include <cuevent/graph_exec.hpp>
 #include <cuevent/sim.hpp>
 
+#include <csignal>
 #include <cstdio>
+#include <new>
+#include <string>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -37,6 +44,76 @@ void expect(CUresult wanted, CUresult got, const char* call, int line) {
 
 CUresult stub_library(const char*, void**, int, cuuint64_t, CUdriverProcAddressQueryResult*) {
   return CUDA_ERROR_STUB_LIBRARY;
+}
+
+bool no_memory = false; // for allocations that cannot throw
+
+} // namespace
+
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+  return no_memory ? nullptr : ::operator new(size);
+}
+void* operator new(std::size_t size, std::align_val_t alignment, const std::nothrow_t&) noexcept {
+  return no_memory ? nullptr : ::operator new(size, alignment);
+}
+
+namespace {
+
+/// What the program prints when a call that throws fails. The call ends the program.
+std::string last_words_of_a_failure() {
+  int ends[2];
+  if (pipe(ends) != 0) return "";
+  const pid_t child = fork();
+  if (child == 0) {
+    const rlimit none{};
+    setrlimit(RLIMIT_CORE, &none);
+    dup2(ends[1], STDERR_FILENO);
+    DriverEvent().record(CU_STREAM_LEGACY);
+    _exit(0);
+  }
+  close(ends[1]);
+  std::string text;
+  char some[256];
+  for (ssize_t size = 0; (size = read(ends[0], some, sizeof some)) > 0;)
+    text.append(some, static_cast<std::size_t>(size));
+  close(ends[0]);
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT ? text : "";
+}
+
+void failures_without_try() {
+  EXPECT_TRUE(last_words_of_a_failure().find("cuEventRecord: CUDA_ERROR_INVALID_HANDLE (400): ") !=
+              std::string::npos);
+}
+
+void explanations() {
+  const auto is_in = [](const char* wanted, const std::string& text) {
+    return text.find(wanted) != std::string::npos;
+  };
+  const char* const library = "/nowhere/libcuda.so.1";
+  Driver driver;
+  EXPECT_TRUE(is_in(library, explain_load(Driver::try_load(driver, library), library)));
+  EXPECT_TRUE(is_in("cuGetProcAddress: CUDA_ERROR_STUB_LIBRARY (34): ",
+                    explain_load(Driver::try_load(driver, stub_library), stub_library)));
+  EXPECT_TRUE(is_in("cuEventQuery: CUDA_ERROR_INVALID_HANDLE (400): ",
+                    explain_query(DriverEvent().try_query(), DriverEvent())));
+}
+
+void out_of_memory(const Context& context) {
+  Driver driver;
+  Context same;
+  EventPool none, pool;
+  PooledEvent lease;
+  EXPECT(CUDA_SUCCESS, EventPool::try_create(pool, context));
+  no_memory = true;
+  EXPECT(CUDA_ERROR_OUT_OF_MEMORY, Driver::try_load(driver, sim::get_proc_address));
+  EXPECT(CUDA_ERROR_OUT_OF_MEMORY, Context::try_primary(same, 0, context.driver()));
+  EXPECT(CUDA_ERROR_OUT_OF_MEMORY, EventPool::try_create(none, context));
+  EXPECT(CUDA_ERROR_OUT_OF_MEMORY, pool.try_acquire(lease));
+  no_memory = false;
+  EXPECT_TRUE(!driver && !same && !none && !lease);
+  EXPECT(CUDA_SUCCESS, pool.try_acquire(lease));
 }
 
 CUstream make_stream(const Driver& driver) {
@@ -414,8 +491,10 @@ void flights(const Context& context, CUstream stream) {
 } // namespace
 
 int main() {
+  failures_without_try();
   const sim::Machine machine;
   Driver driver;
+  explanations();
   drivers(driver);
   {
     Context context;
@@ -425,6 +504,7 @@ int main() {
     EXPECT(CUDA_SUCCESS, entered);
     CUstream const stream = make_stream(driver);
     a_pending_event(context, stream);
+    out_of_memory(context);
     elapsed_time(context, stream);
     between_processes(context, stream);
     pools(context, stream, CU_STREAM_PER_THREAD);

@@ -17,6 +17,7 @@ std::string state_of(const HangJob& job, std::size_t index) {
   const HangReport& report = job.reports[index];
   if (job.is_stale(index)) return "not compared, because the report is much older than others";
   if (report.has_fault()) return "failed";
+  if (report.is_outdated) return "moved after the report, and before others made theirs";
   if (!report.answered) return "no answer: the process is stopped, or ending";
   if (!report.may_be_stuck()) return "moving";
   if (report.own_cause() != nullptr) return "stuck in work of its own";

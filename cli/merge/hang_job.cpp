@@ -12,6 +12,7 @@ namespace cli {
 namespace {
 
 using namespace std::chrono_literals;
+using std::chrono::nanoseconds;
 
 // `cuevent watch` renews the report of a process that stands still every 30 seconds.
 constexpr auto one_generation = 60s, too_old = 120s;
@@ -100,6 +101,8 @@ HangJob read_hang_job(const std::vector<std::string>& files) {
     return true;
   });
   const auto newest_time = job.newest();
+  for (HangReport& report : job.reports)
+    report.is_outdated = report.moved > nanoseconds{} && report.moved < newest_time;
   for (std::size_t i = 0; i < job.reports.size(); ++i)
     if (job.reports[i].time + too_old < newest_time) job.stale.push_back(i);
   return job;

@@ -98,6 +98,7 @@ HangReport report_of(const Parsed& json) {
   made.still = time_in(json, "still_ns");
   made.watched = time_in(json, "watched_ns");
   made.limit = time_in(json, "limit_ns");
+  if (json.contains("moved_ns")) made.moved = time_in(json, "moved_ns");
   made.answered = json.at("answered").get<bool>();
   made.has_all_calls = json.at("all_calls").get<bool>();
   for (const Parsed& each : json.at("communicators"))

@@ -48,13 +48,15 @@ struct HangReport {
   std::chrono::nanoseconds still{};   // without progress
   std::chrono::nanoseconds watched{}; // `still` cannot be longer
   std::chrono::nanoseconds limit{};   // a process that is still for that long is stuck
+  std::chrono::nanoseconds moved{};   // when it submitted work again after the report; 0 if never
+  bool is_outdated = false;           // it did so before another report of the job was made
   bool answered = true, has_all_calls = true;
   std::vector<HangCommunicator> communicators{};
   std::vector<HangCause> causes{};
   std::vector<HangThread> threads{};
 
-  bool is_stuck() const { return still >= limit; }
-  bool may_be_stuck() const { return is_stuck() || watched < limit; }
+  bool is_stuck() const { return still >= limit && !is_outdated; }
+  bool may_be_stuck() const { return is_stuck() || (watched < limit && !is_outdated); }
   bool has_fault() const;
   /// What it waits for is work of NCCL and nothing else.
   bool waits_for_others() const;

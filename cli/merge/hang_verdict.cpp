@@ -92,7 +92,7 @@ std::vector<Comparable> comparable_ranks(const std::vector<SameRanks>& classes) 
 // 2. Which collective they do not get through.
 
 /// Its number. A rank may have submitted an earlier one, but not begun it. If nobody has submitted more, all
-/// may be in one.
+/// may be in one. Where a rank was that has moved since does not count.
 std::uint64_t number_of_meeting(const HangJob& job, std::size_t index, const Comparable& them) {
   const bool all_have_the_same = std::all_of(them.ranks.begin(), them.ranks.end(), [&](std::size_t each) {
     return communicator(job, each, index).sequence.submitted() == them.common;
@@ -100,7 +100,8 @@ std::uint64_t number_of_meeting(const HangJob& job, std::size_t index, const Com
   std::uint64_t number = them.common + 1;
   for (const std::size_t each : them.ranks)
     if (const HangCommunicator& of_rank = communicator(job, each, index);
-        of_rank.state == State::held || (all_have_the_same && of_rank.state == State::in_collective))
+        !job.reports[each].is_outdated &&
+        (of_rank.state == State::held || (all_have_the_same && of_rank.state == State::in_collective)))
       number = std::min(number, of_rank.reached + 1);
   return number;
 }

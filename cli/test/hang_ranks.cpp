@@ -2,16 +2,18 @@
 // One rank of a job that hangs, or that is healthy and still at the moment: hang_ranks NAME, with RANK and
 // WORLD_SIZE. It is linked with libcuda, and its kernels have the names of NCCL's. Rank 3 makes the mistake.
 // On the simulated driver, `stuck` is the kernel of a collective that never ends: the test names it in
-// CUEVENT_SIM_ENDLESS_KERNEL. It ends by itself after 30 s.
+// CUEVENT_SIM_ENDLESS_KERNEL. A rank ends when nobody reads its output any more.
 
 #include "../../watch/test/programs.hpp"
 
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <poll.h>
 #include <string>
 #include <thread>
 #include <unistd.h>
@@ -43,7 +45,9 @@ public:
     expect(cuMemHostAlloc(reinterpret_cast<void**>(&word_), sizeof *word_, 0));
     *word_ = 0;
     std::thread([] {
-      std::this_thread::sleep_for(30s);
+      pollfd output{STDOUT_FILENO, 0, 0};
+      while (poll(&output, 1, -1) < 0 && errno == EINTR) {
+      }
       _exit(0);
     }).detach();
   }
@@ -92,7 +96,10 @@ private:
   unsigned* word_ = nullptr;
 };
 
-void stay() { std::this_thread::sleep_for(60s); }
+void stay() {
+  for (;;)
+    pause();
+}
 
 [[gnu::noinline]] void load_batch(const Rank& rank) {
   expect(cuEventRecord(rank.event(), rank.compute));
@@ -156,7 +163,10 @@ void host_deadlock(const Rank& rank) {
   if (!rank.makes_mistake) return late(rank);
   rank.steps(16);
   std::thread holder([&] { hold_lock(rank); });
-  std::this_thread::sleep_for(200ms);
+  while (callback_lock.try_lock()) { // until the other thread has it
+    callback_lock.unlock();
+    std::this_thread::sleep_for(1ms);
+  }
   const std::lock_guard lock(callback_lock);
   holder.join();
 }

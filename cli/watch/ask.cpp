@@ -117,9 +117,7 @@ bool is_watch_of(const std::string& process, const std::string& folder) {
 int ask_for_reports(const std::string& path) {
   const ReportFolder folder(path, limit);
   watch::CallText texts;
-  watch::HangReports reports(texts, [&](const watch::CallFile& process, const nlohmann::ordered_json& json) {
-    folder.write(process, json);
-  });
+  watch::HangReports reports(texts, &folder);
   std::vector<std::unique_ptr<QuietProcess>> quiet;
   unsigned watches = 0;
   std::error_code error;
@@ -142,15 +140,16 @@ int ask_for_reports(const std::string& path) {
     if (!reports_to(process, folder.path())) continue;
     if (auto found = quiet_process(process, reports)) quiet.push_back(std::move(found));
   }
-  // Until every process has moved, or has not moved for long enough.
+  // Until every process has submitted work, or has not moved for long enough.
+  const std::size_t found = quiet.size();
   const auto begin = std::chrono::steady_clock::now();
-  for (bool wait = true;
-       wait && !quiet.empty() && std::chrono::steady_clock::now() - begin < limit + 500ms;) {
+  for (bool wait = true; wait && std::chrono::steady_clock::now() - begin < 2 * limit;) {
     std::this_thread::sleep_for(50ms);
     wait = false;
+    std::erase_if(quiet, [](const auto& each) { return each->file.has_ended(); });
     for (const auto& each : quiet) {
       each->read();
-      wait = wait || !each->hang.has_moved();
+      wait = wait || (!each->hang.has_submitted() && each->hang.still_for() < limit);
     }
   }
   for (const auto& each : quiet)
@@ -159,7 +158,10 @@ int ask_for_reports(const std::string& path) {
     each->hang.keep();
   std::printf("cuevent watch: asked %u commands; wrote reports of %zu processes in quiet mode to %s\n",
               watches, quiet.size(), cuevent::printable(folder.path()).c_str());
-  if (watches == 0 && quiet.empty())
+  if (quiet.size() < found)
+    std::printf("cuevent watch: processes that ended meanwhile, and have no new reports: %zu\n",
+                found - quiet.size());
+  if (watches == 0 && found == 0)
     throw std::runtime_error(
         "no process of this host reports to " + folder.path() +
         ": start programs with `cuevent watch --hang SECONDS --reports FOLDER`, or in quiet "

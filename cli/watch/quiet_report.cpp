@@ -15,7 +15,7 @@ int report_in_quiet_mode(const std::string& path, const std::string& reports) {
   watch::CallText texts;
   std::optional<ReportFolder> folder;
   if (!reports.empty()) folder.emplace(reports, quiet_limit);
-  watch::HangReports hangs(texts, keep_in(folder));
+  watch::HangReports hangs(texts, folder ? &*folder : nullptr);
   watch::World world;
   watch::HangWatch hang(file, world, hangs, [] {}); // the process waits for this report
   file.read([&](const watch::Call& call) { world.see(call); }, true);

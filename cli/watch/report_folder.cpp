@@ -20,9 +20,11 @@ namespace cli {
 
 namespace {
 
-std::map<std::string, std::string> environment_of(unsigned process) {
+/// Nothing if it cannot be read.
+std::optional<std::map<std::string, std::string>> environment_of(unsigned process) {
   std::map<std::string, std::string> variables;
   std::ifstream file("/proc/" + std::to_string(process) + "/environ", std::ios::binary);
+  if (!file) return std::nullopt;
   for (std::string line; std::getline(file, line, '\0');)
     if (const auto end = line.find('='); end != std::string::npos)
       variables.try_emplace(line.substr(0, end), line.substr(end + 1));
@@ -30,8 +32,7 @@ std::map<std::string, std::string> environment_of(unsigned process) {
 }
 
 /// Nothing if the variables contradict each other: the report then has no rank.
-std::optional<cuevent::RankIdentity> rank_of(unsigned process) {
-  const auto variables = environment_of(process);
+std::optional<cuevent::RankIdentity> rank_in(const std::map<std::string, std::string>& variables) {
   try {
     return cuevent::rank_identity_in([&](const char* name) {
       const auto found = variables.find(name);
@@ -49,35 +50,34 @@ std::string host_name() {
 
 } // namespace
 
-watch::HangReports::Keep keep_in(const std::optional<ReportFolder>& folder) {
-  if (!folder) return {};
-  return [&folder](const watch::CallFile& process, const nlohmann::ordered_json& report) {
-    folder->write(process, report);
-  };
+std::string variable_of(unsigned process, const std::string& name) {
+  auto variables = environment_of(process);
+  return variables ? (*variables)[name] : std::string();
 }
-
-std::string variable_of(unsigned process, const std::string& name) { return environment_of(process)[name]; }
 
 ReportFolder::ReportFolder(const std::string& path, std::chrono::nanoseconds limit)
     : folder_(path, watch::Folder::Kind::shared), limit_(limit) {}
 
-void ReportFolder::write(const watch::CallFile& process, const nlohmann::ordered_json& report) const {
-  const auto identity = rank_of(process.process());
-  nlohmann::ordered_json all{{"hang_report", hang_report_version}, {"cuevent", own_version()}};
-  if (identity) {
-    all["rank"] = identity->rank;
-    all["size"] = identity->size;
+nlohmann::ordered_json ReportFolder::identity_of(const watch::CallFile& process) const {
+  const auto variables = environment_of(process.process());
+  // A process that ends loses its environment first, and its number later.
+  if ((variables && variables->empty()) || process.has_ended()) return nullptr;
+  nlohmann::ordered_json identity{{"host", host_name()}};
+  if (const auto rank = variables ? rank_in(*variables) : std::nullopt) {
+    identity["rank"] = rank->rank;
+    identity["size"] = rank->size;
   }
-  all["host"] = host_name();
-  all["time_ns"] = std::chrono::duration_cast<std::chrono::nanoseconds>(
-                       std::chrono::system_clock::now().time_since_epoch())
-                       .count();
+  return identity;
+}
+
+void ReportFolder::write(const watch::CallFile& process, const nlohmann::ordered_json& report) const {
+  nlohmann::ordered_json all{{"hang_report", hang_report_version}, {"cuevent", own_version()}};
   all["limit_ns"] = limit_.count();
   all["all_calls"] = !process.has_lost_calls() && (process.region().overwrites == 0 ||
                                                    process.region().written.load() <= process.records());
   all.update(report);
   std::string name = "hang-";
-  name += identity ? "rank" + std::to_string(identity->rank) : host_name();
+  name += all.contains("rank") ? "rank" + all["rank"].dump() : host_name();
   name.append("-").append(std::to_string(process.process())).append(".json");
   try {
     OutputFile file(folder_, name);

@@ -8,7 +8,6 @@
 
 #include <chrono>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
 
 namespace cli {
@@ -22,7 +21,7 @@ inline constexpr char reports_variable[] = "CUEVENT_REPORTS";
 /// A process in quiet mode that has not moved for that long is stuck.
 inline constexpr std::chrono::seconds quiet_limit(10);
 
-class ReportFolder {
+class ReportFolder : public watch::ReportKeeper {
 public:
   /// Makes the folder, unless it is there. Others may write there only if it is sticky. `limit`: a process
   /// that has not moved for that long is stuck. Throws watch::Refused.
@@ -30,17 +29,15 @@ public:
 
   const std::string& path() const { return folder_.path(); }
 
-  /// Writes the report of the process, with its rank, to hang-rank3-PROCESS.json. A file that cannot be
-  /// written is told on standard error.
-  void write(const watch::CallFile& process, const nlohmann::ordered_json& report) const;
+  nlohmann::ordered_json identity_of(const watch::CallFile& process) const override;
+
+  /// Writes the report to hang-rank3-PROCESS.json. A file that cannot be written is told on standard error.
+  void write(const watch::CallFile& process, const nlohmann::ordered_json& report) const override;
 
 private:
   watch::Folder folder_;
   std::chrono::nanoseconds limit_;
 };
-
-/// Writes each report to the folder, if there is one.
-watch::HangReports::Keep keep_in(const std::optional<ReportFolder>& folder);
 
 /// The value of a variable in the environment with which a process of this host has started.
 std::string variable_of(unsigned process, const std::string& name);

@@ -63,9 +63,14 @@ void WatchSession::find_unwatched() {
 }
 
 void WatchSession::find_hangs(std::chrono::nanoseconds limit) {
+  // First all: no report may be newer than a move of another process that its report does not tell.
   for (Process& process : processes_)
     if (process.hang) {
       process.hang->update();
+      process.hang->note_move();
+    }
+  for (Process& process : processes_)
+    if (process.hang) {
       process.hang->report_hang(limit);
       process.hang->keep_still(limit);
     }
@@ -101,6 +106,7 @@ void WatchSession::end_processes() {
     if (!process.file->has_ended()) return false;
     process.file->abandon(); // should it live on after all, it does not wait for a reader
     process.file->read([&](const watch::Call& call) { see(*process.file, *process.world, call); }, true);
+    if (process.hang) process.hang->note_move();
     for (const watch::Call& call : process.file->unfinished())
       process.world->see(call);
     process.world->end(process.file->ended_by_itself() && !process.file->has_lost_calls());

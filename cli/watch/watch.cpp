@@ -179,7 +179,7 @@ int watch_to_the_end(const WatchOptions& options) {
       terminal ? &*terminal : nullptr);
   HeldCalls held(options.jitter, texts);
   const std::chrono::seconds hang(options.hang);
-  watch::HangReports hangs(texts, keep_in(files.reports));
+  watch::HangReports hangs(texts, files.reports ? &*files.reports : nullptr);
 
   WatchSession watched(options, *folder, report, hangs, held);
   int status = 0;

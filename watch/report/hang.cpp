@@ -36,6 +36,12 @@ nanoseconds longest_call(const watch::Moment& moment) {
   return longest;
 }
 
+/// A time of CLOCK_MONOTONIC on the clock of the host.
+nanoseconds since_1970(nanoseconds time) {
+  return std::chrono::duration_cast<nanoseconds>(std::chrono::system_clock::now().time_since_epoch()) -
+         (time_now() - time);
+}
+
 std::string read_name(unsigned process) {
   const std::string folder = "/proc/" + std::to_string(process);
   std::ifstream file(folder + "/comm");
@@ -46,10 +52,8 @@ std::string read_name(unsigned process) {
 
 } // namespace
 
-void HangReports::add(const CallFile& process, const std::string& text, nlohmann::ordered_json json,
-                      bool is_hang) {
+void HangReports::add(const std::string& text, nlohmann::ordered_json json, bool is_hang) {
   print_text(text);
-  keep(process, json);
   json_.push_back(std::move(json));
   if (is_hang) hangs_.push_back(time_now());
 }
@@ -64,7 +68,6 @@ watch::Moment HangWatch::read_state() {
   work_->see(moment.streams);
   if (const std::uint64_t progress = work_->progress(); progress != progress_) {
     progress_ = progress;
-    ++times_moved_;
     moved_ = moment.time;
     is_reported_ = false;
   }
@@ -75,6 +78,7 @@ watch::Moment HangWatch::read_state() {
 
 void HangWatch::update() {
   const watch::Moment moment = read_state();
+  if (!submitted_before_update_) submitted_before_update_ = work_->submitted();
   const bool wants_probes =
       still_ >= quiet_time &&
       std::ranges::any_of(moment.streams, [&](const auto& stream) { return wants_probe(stream); });
@@ -109,22 +113,41 @@ void HangWatch::write_report(std::optional<nanoseconds> patience, bool is_hang) 
   watch::Moment moment = read_state();
   if (is_hang && stuck_for_ < look_interval) return; // it has moved meanwhile
   is_reported_ = true;
-  kept_ = moment.time;
+  const nanoseconds time = moment.time;
   auto [text, json] = describe(std::move(moment), has_answered);
-  reports_.add(file_, text, std::move(json), is_hang);
+  if (is_kept()) keep(json, time);
+  reports_.add(text, std::move(json), is_hang);
 }
 
 void HangWatch::keep() {
-  if (!reports_.are_kept()) return;
+  if (!is_kept()) return;
   const bool has_answered = state_.wait_for_look(look_patience);
   take_records_();
   watch::Moment moment = read_state();
-  kept_ = moment.time;
-  reports_.keep(file_, describe(std::move(moment), has_answered).second);
+  const nanoseconds time = moment.time;
+  keep(describe(std::move(moment), has_answered).second, time);
+}
+
+void HangWatch::keep(nlohmann::ordered_json report, nanoseconds time) {
+  kept_ = time;
+  report.update(identity_);
+  report["time_ns"] = since_1970(time).count();
+  reports_.keeper()->write(file_, report);
+  last_kept_ = std::move(report);
+  submitted_before_report_ = work_->submitted();
+}
+
+void HangWatch::note_move() {
+  if (last_kept_.is_null()) return;
+  read_state();
+  if (work_->submitted() == submitted_before_report_) return;
+  last_kept_["moved_ns"] = since_1970(moved_).count();
+  reports_.keeper()->write(file_, last_kept_);
+  last_kept_ = nullptr;
 }
 
 void HangWatch::keep_still(nanoseconds limit) {
-  if (!reports_.are_kept() || still_ < limit || work_->progress() == 0) return;
+  if (!is_kept() || still_ < limit || work_->progress() == 0) return;
   if (kept_ > moved_ && time_now() - kept_ < renewal) return;
   request_look();
   keep();

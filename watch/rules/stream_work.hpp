@@ -70,6 +70,7 @@ public:
 
   /// Grows with everything that is submitted or reached. It stays the same while nothing moves.
   std::uint64_t progress() const { return submitted_ + reached_; }
+  std::uint64_t submitted() const { return submitted_; }
 
   /// Whether the call submits a kernel to a stream whose launch queue has room. If it does not return, it
   /// waits for something else.

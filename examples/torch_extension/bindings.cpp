@@ -96,7 +96,7 @@ void bind_timer(py::module_& module) {
       .def("collect", &Timer::collect, ReleaseGil())
       .def(
           "instantiate",
-          [](Timer& self, py::object graph) {
+          [](Timer& self, const py::object& graph) {
             const auto handle = graph.attr("raw_cuda_graph")().cast<std::uintptr_t>();
             const py::gil_scoped_release released;
             return Holder<TimedReplay>(self.instantiate(handle));

@@ -45,7 +45,7 @@ fs::path simulator_folder() {
   for (const fs::path& folder : {here / "../sim", installed})
     if (fs::exists(folder / "libcuda.so.1")) return fs::canonical(folder);
   throw std::runtime_error("the simulated driver is not in " + installed.lexically_normal().string() +
-                           ": install cuevent again, with -Dinstall_sim=true");
+                           ": install Debian's package libcuevent-sim, or build with -Dinstall_sim=true");
 }
 
 /// In front of the folders that the user names.

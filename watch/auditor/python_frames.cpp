@@ -26,9 +26,10 @@ constexpr PythonLayout layouts[] = {
     {0x30B, 56, 8, 48, 32, 56, 69, 112, 120, 72, 136, 184, 48, 72},
     {0x30C, 56, 0, 8, 0, 56, 70, 112, 120, 68, 136, 192, 40, 56},
     {0x30D, 72, none, 8, 0, 56, 70, 112, 120, 68, 136, 200, 40, 56},
+    {0x30E, 72, none, 8, 0, 56, 74, 112, 120, 68, 136, 208, 40, 56},
 };
 constexpr std::size_t string_length = 16, string_state = 32, bytes_length = 16, bytes_begin = 32;
-constexpr std::uint8_t owned_by_c = 3; // a frame without a function, between others
+constexpr std::uint8_t owned_by_c = 3; // a frame without a function, between others. From 3.14 on, also 4
 
 const Python& python() { return state.python; }
 
@@ -142,15 +143,21 @@ int line_of(const void* frame, const void* code) {
   return line_at(code, at < begin ? 0 : (at - begin) / 2);
 }
 
+/// From 3.14 on, the lowest bits say who counts the reference.
+const void* code_of(const void* frame) {
+  constexpr std::uintptr_t owners = 3;
+  return reinterpret_cast<const void*>(read<std::uintptr_t>(frame, python().layout->code) & ~owners);
+}
+
 /// Innermost first.
 template <class Visit>
 void for_each_frame(PythonState thread, const Visit& visit) {
   const void* frame = read(thread, python().layout->frame_of_thread);
   if (python().layout->frame_of_c_frame != none) frame = read(frame, python().layout->frame_of_c_frame);
   for (unsigned i = 0; frame != nullptr && i < 100; frame = read(frame, python().layout->previous), ++i) {
-    if (python().layout->owner != none && read<std::uint8_t>(frame, python().layout->owner) == owned_by_c)
+    if (python().layout->owner != none && read<std::uint8_t>(frame, python().layout->owner) >= owned_by_c)
       continue;
-    if (const void* const code = read(frame, python().layout->code); code != nullptr) visit(frame, code);
+    if (const void* const code = code_of(frame); code != nullptr) visit(frame, code);
   }
 }
 

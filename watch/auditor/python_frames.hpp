@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The Python functions that a thread is in, read from where CPython 3.8 to 3.13 keep them: that needs neither
+// The Python functions that a thread is in, read from where CPython 3.8 to 3.14 keep them: that needs neither
 // the lock of the interpreter nor memory. Other versions have no frames.
 #pragma once
 

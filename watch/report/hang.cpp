@@ -138,9 +138,8 @@ void HangWatch::keep(nlohmann::ordered_json report, nanoseconds time) {
 }
 
 void HangWatch::note_move() {
-  if (last_kept_.is_null()) return;
+  if (last_kept_.is_null() || work_->submitted() == submitted_before_report_) return;
   read_state();
-  if (work_->submitted() == submitted_before_report_) return;
   last_kept_["moved_ns"] = since_1970(moved_).count();
   reports_.keeper()->write(file_, last_kept_);
   last_kept_ = nullptr;

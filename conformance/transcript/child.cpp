@@ -3,6 +3,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <iostream>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -59,6 +60,21 @@ std::string Child::finish() {
   pid_ = -1;
   if (WIFSIGNALED(status)) return "killed by signal " + std::to_string(WTERMSIG(status));
   return "exited " + std::to_string(WEXITSTATUS(status));
+}
+
+bool relay(Lab& lab, Child& child) {
+  while (const auto line = child.read_line()) {
+    if (*line == "?") return true;
+    const auto equals = line->find(" = ");
+    if (equals != std::string::npos) lab.shows(line->substr(0, equals), line->substr(equals + 3));
+  }
+  return false;
+}
+
+std::string ask() {
+  std::puts("?");
+  std::fflush(stdout);
+  return heard();
 }
 
 std::string heard() {

@@ -31,6 +31,11 @@ private:
   std::string unread_;
 };
 
-std::string heard(); // in a helper process: the next line of standard input
+// Passes on the lines of the other process until that process asks for an answer. False if it has ended.
+bool relay(Lab&, Child&);
+
+// In a helper process:
+std::string heard(); // the next line of standard input
+std::string ask();   // the same, after a request for it
 
 } // namespace transcript

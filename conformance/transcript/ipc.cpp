@@ -11,16 +11,6 @@ namespace {
 
 constexpr unsigned shared_flags = CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
 
-// Passes on the lines of the other process until that process asks for an answer.
-bool relay(Lab& lab, Child& child) {
-  while (const auto line = child.read_line()) {
-    if (*line == "?") return true;
-    const auto dot = line->find(' ');
-    lab.shows(line->substr(0, dot), line->substr(dot + 3));
-  }
-  return false;
-}
-
 void in_one_process(Lab& lab) {
   const Api& cu = lab.cu;
   Stream stream(lab);
@@ -60,11 +50,6 @@ void importer(Lab& lab) {
   const Api& cu = lab.cu;
   lab.scenario = "importer";
   const CUipcEventHandle handle = from_hex(lab.arguments.at(0));
-  const auto ask = [] {
-    std::puts("?");
-    std::fflush(stdout);
-    heard();
-  };
   CUevent event = nullptr, again = nullptr;
   {
     const Current guard(lab, nullptr);

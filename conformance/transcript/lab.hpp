@@ -50,6 +50,7 @@ std::vector<Scenario> capture_dependencies_scenarios();
 std::vector<Scenario> capture_into_graph_scenarios();
 std::vector<Scenario> graph_scenarios();
 std::vector<Scenario> ipc_scenarios();
+std::vector<Scenario> ipc_memory_scenarios();
 std::vector<Scenario> interprocess_scenarios();
 std::vector<Scenario> lifetime_scenarios();
 std::vector<Scenario> fault_scenarios();

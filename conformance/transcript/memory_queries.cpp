@@ -2,6 +2,7 @@
 // What programs ask at their start: limits, places of devices, and what an address belongs to.
 
 #include "everywhere.hpp"
+#include "pointer_value.hpp"
 
 #include <algorithm>
 #include <array>
@@ -192,33 +193,6 @@ struct Kinds {
               other_context = 0;
 };
 
-std::string place(Lab& lab, std::uint64_t value, CUdeviceptr base) {
-  if (value == 0) return "null";
-  if (value == reinterpret_cast<std::uintptr_t>(lab.home)) return "home";
-  if (value == reinterpret_cast<std::uintptr_t>(lab.second_context())) return "second";
-  if (value - base < Kinds::size) return "base + " + std::to_string(value - base);
-  return "other";
-}
-
-// Which values are addresses, which are numbers that only this process knows, and which are small.
-std::string pointer_value(Lab& lab, int attribute, std::uint64_t value, CUdeviceptr base) {
-  switch (attribute) {
-  case CU_POINTER_ATTRIBUTE_BUFFER_ID:
-  case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
-    return value == 0 ? "0" : "a number";
-  case CU_POINTER_ATTRIBUTE_CONTEXT:
-  case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
-  case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-  case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-  case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
-    return place(lab, value, base);
-  case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR: // where the mapping begins depends on earlier allocations
-    return value == 0 ? "null" : "an address";
-  default:
-    return std::to_string(value);
-  }
-}
-
 void pointers(Lab& lab) {
   const Api& cu = lab.cu;
   const Kinds kinds(lab);
@@ -229,7 +203,7 @@ void pointers(Lab& lab) {
       const CUresult result =
           cu.PointerGetAttribute(value, number<CUpointer_attribute>(attribute), kind.pointer);
       lab.shows(std::string(kind.name) + "." + std::to_string(attribute),
-                result == CUDA_SUCCESS ? pointer_value(lab, attribute, value[0], kind.base)
+                result == CUDA_SUCCESS ? pointer_value(lab, attribute, value[0], kind.base, Kinds::size)
                                        : lab.name_of(result));
     }
   for (const Kinds::Kind& kind : kinds.all()) {
@@ -250,7 +224,7 @@ void pointers(Lab& lab) {
     for (std::size_t i = 0; i < count; ++i) {
       const bool wide = i == 0 || (i >= 2 && i <= 4);
       const std::uint64_t value = wide ? values[i] : static_cast<std::uint32_t>(values[i]);
-      text += (text.empty() ? "" : ", ") + pointer_value(lab, asked[i], value, kind.base);
+      text += (text.empty() ? "" : ", ") + pointer_value(lab, asked[i], value, kind.base, Kinds::size);
     }
     lab.shows(name + ".values", text);
   }
@@ -292,7 +266,7 @@ void ranges(Lab& lab) {
     bytes = 7;
     const CUresult result = cu.MemGetAddressRange(&base, &bytes, pointer);
     lab.is(name, result);
-    const std::string where = base == 7 ? "untouched" : place(lab, base, start);
+    const std::string where = base == 7 ? "untouched" : place(lab, base, start, Kinds::size);
     if (result == CUDA_SUCCESS || base != 7 || bytes != 7)
       lab.shows(name + ".range", where + ", " + std::to_string(bytes));
   };

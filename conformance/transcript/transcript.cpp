@@ -31,6 +31,7 @@ std::vector<Scenario> all_scenarios() {
                            capture_error_scenarios,
                            graph_scenarios,
                            ipc_scenarios,
+                           ipc_memory_scenarios,
                            interprocess_scenarios,
                            lifetime_scenarios,
                            fault_scenarios,

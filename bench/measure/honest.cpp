@@ -136,7 +136,15 @@ void measure_memory(Honest& honest, const Testbed& testbed) {
 
   const gpu::Call<PFN_cuMemAllocAsync_v11020> allocate(gpu.driver, "cuMemAllocAsync", 11020);
   const gpu::Call<PFN_cuMemFreeAsync_v11020> give_back(gpu.driver, "cuMemFreeAsync", 11020);
-  honest.run("memory from a pool, filled, and given back", [&](CUstream on) {
+  // By default, a pool gives its memory back to the device at each synchronization, which is work, too.
+  const gpu::Call<PFN_cuDeviceGetDefaultMemPool_v11020> default_pool(gpu.driver, "cuDeviceGetDefaultMemPool",
+                                                                     11020);
+  const gpu::Call<PFN_cuMemPoolSetAttribute_v11020> set(gpu.driver, "cuMemPoolSetAttribute", 11020);
+  CUmemoryPool pool = nullptr;
+  default_pool(&pool, gpu.context.device());
+  cuuint64_t kept = ~cuuint64_t{};
+  set(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &kept);
+  honest.run("memory from a pool that keeps it, filled, and given back", [&](CUstream on) {
     CUdeviceptr memory = 0;
     allocate(&memory, 1 << 20, on);
     gpu.fill(memory, 0, 1 << 20, on);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What measure() is worth, as tables for a page: ways to cheat, honest work, kernels of known length, the
 // same measurement again and again, and what each costs. `measure cheats honest` runs two of the parts.
-// The part `variants` is an experiment, and runs only if it is named.
 // Exits with 1 if a cheat is not caught, honest work is refused, or a bound is exceeded. Without a real
 // driver, this runs on the simulated one, whose virtual clock only shows that it works.
 #include "../driver_at_hand.hpp"
@@ -23,12 +22,10 @@ using namespace measuring;
 constexpr struct {
   const char* name;
   bool (*run)(const Testbed&);
-  bool always = true;
 } parts[] = {{"cheats", catch_cheats},
              {"honest", measure_honest_work},
              {"lengths", measure_known_lengths},
-             {"repeats", measure_again_and_again},
-             {"variants", try_variants, false}};
+             {"repeats", measure_again_and_again}};
 
 int run(const std::vector<std::string_view>& names) {
   const cuevent::Driver& driver = driver_at_hand(cuevent::sim::Mode::stepped);
@@ -42,7 +39,7 @@ int run(const std::vector<std::string_view>& names) {
   const Testbed testbed(gpu);
   bool right = true;
   for (const auto& part : parts)
-    if ((names.empty() && part.always) || std::find(names.begin(), names.end(), part.name) != names.end())
+    if (names.empty() || std::find(names.begin(), names.end(), part.name) != names.end())
       right &= part.run(testbed);
   std::printf("\n%s It took %.0f s.\n", right ? "All is as it should be." : "Something is WRONG.",
               std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count());

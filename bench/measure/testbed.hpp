@@ -98,6 +98,5 @@ bool catch_cheats(const Testbed& testbed);
 bool measure_honest_work(const Testbed& testbed);
 bool measure_known_lengths(const Testbed& testbed);
 bool measure_again_and_again(const Testbed& testbed);
-bool try_variants(const Testbed& testbed);
 
 } // namespace measuring

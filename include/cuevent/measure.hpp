@@ -4,8 +4,8 @@
 ///
 /// A measurement takes samples. For each sample, the whole context is held while the host submits the work,
 /// so that the device never waits for the host. When all earlier work has ended, the context is let go. One
-/// event is recorded before the work and one after it, on the stream of the caller. Another one, for all
-/// streams of the context, says whether the work ended later than the stream.
+/// event is recorded before the work and one after it, on the stream of the caller. Then this stream waits for
+/// the whole context, and a third event says whether the work ended later than the stream.
 ///
 /// docs/timing.md explains what makes times wrong, and how each case is found.
 #pragma once
@@ -29,7 +29,8 @@ namespace cuevent { inline namespace CUEVENT_ABI {
 struct MeasureOptions {
   /// By which part of the median repeated measurements may differ. Samples are taken until the 95 %
   /// confidence interval of the median is half as wide, or as narrow as the resolution of the events. From a
-  /// fifth of `time_limit` on, an interval as wide as this is enough.
+  /// fifth of `time_limit` on, and with the last sample, an interval as wide as this is enough, or one of four
+  /// times the resolution.
   double precision = 0.005;
   std::size_t least_samples = 20;    ///< at least 3
   std::size_t most_samples = 10'000; ///< at most 2^20
@@ -63,11 +64,12 @@ enum class MeasuredEnd : unsigned char { precise, time_limit, most_samples };
 /// One sample. All times are from the device.
 struct MeasuredSample {
   DeviceTime time{}; ///< from the record before the work to the record after it
-  /// How much later than the record after the work everything ended that was submitted until then.
+  /// From the record after the work until the measured stream had waited for everything that was submitted
+  /// to the context until then. Without an escape, this is the time of two records.
   DeviceTime tail{};
   bool held = false; ///< the device did not wait for the host
-  /// The tail is longer than the margin, the measured stream's own part of the tail, and without the hold the
-  /// time that the host took to ask, all together.
+  /// The tail is longer than the margin, and without the hold longer than the margin and the time that the
+  /// host took to submit these records.
   bool escaped = false;
   bool disturbed = false; ///< right before or right after the sample, other work of the context was running
 };
@@ -92,7 +94,7 @@ struct Measurement {
   std::size_t warm_up = 0;   ///< samples that were taken before the times had settled, and are not counted
   DeviceTime empty_pair{};   ///< the time of no work. It is part of every sample, and is not subtracted.
   DeviceTime resolution{};   ///< all times seen are multiples of this
-  DeviceTime margin{};       ///< other work that outlasts the measured stream by more than this has escaped
+  DeviceTime margin{};       ///< of a sample's tail: twice the longest one without work, and 1 us at least
   std::size_t escaped = 0;   ///< samples in which work outlasted the record after it
   std::size_t disturbed = 0; ///< samples around which other work was running
   std::size_t unheld = 0;    ///< samples in which the device may have waited for the host
@@ -205,7 +207,7 @@ Comparison compare_works(const Context& context, StreamRef stream, MeasuredWork 
 ///
 /// Driver functions: cuCtxGetId, cuStreamGetCtx, cuStreamIsCapturing, cuStreamCreate, cuEventCreate,
 /// cuMemHostRegister once; cuStreamWaitValue32, cuCtxWaitEvent, cuCtxRecordEvent, cuEventRecord,
-/// cuEventQuery, cuEventSynchronize and cuEventElapsedTime for each sample. Throws:
+/// cuStreamWaitEvent, cuEventQuery, cuEventSynchronize and cuEventElapsedTime for each sample. Throws:
 /// - InvalidValue for options out of their ranges, and for a null `work`.
 /// - ContextMismatch if the stream belongs to another context, InvalidContext for an empty Context.
 /// - StreamCaptureUnsupported if the stream is being captured.

@@ -24,8 +24,15 @@ constexpr std::size_t fewest_samples = 3, most_samples = 1 << 20; // as document
 constexpr std::size_t fewest_with_interval = 6;                   // of 95 %
 /// The part of the time limit for warm-up, and for an interval that is narrower than it must be.
 constexpr double patient_part = 0.2;
+/// When samples are precise: the width of the interval, as part of MeasureOptions::precision or in steps of the
+/// clock of the events, whichever is larger.
+struct Precision {
+  double part, steps;
+};
 /// The median of 20 measurements varies by the width of their 95 % intervals, so a half has to do.
-constexpr double wanted_width = 0.5;
+constexpr Precision wanted{0.5, 1};
+/// The times of one kernel of a few microseconds differ by four steps, however many are taken.
+constexpr Precision enough{1, 4};
 
 /// What is wrong with the options, or null.
 const char* wrong_with(const MeasureOptions& options) noexcept {
@@ -96,11 +103,10 @@ public:
     return times;
   }
 
-  /// Whether the interval is as narrow as `width` times the precision.
-  bool precise(double width) const {
+  bool precise(Precision needed) const {
     const MedianInterval interval = median_interval(times());
-    const double allowed =
-        std::max(width * options_.precision * interval.median, sampler_.resolution().count());
+    const double allowed = std::max(needed.part * options_.precision * interval.median,
+                                    needed.steps * sampler_.resolution().count());
     return interval.high - interval.low <= allowed;
   }
 
@@ -209,7 +215,7 @@ std::vector<double> ratios(const Series& a, const Series& b) {
   return ratios;
 }
 
-/// Takes a turn at a time, each a sample of every series, until `precise(width)`.
+/// Takes a turn at a time, each a sample of every series, until `precise(needed)`.
 template <class Turn, class Precise>
 Status repeat(const MeasureOptions& options, const Allowance& allowance,
               std::initializer_list<Series*> all_series, Turn turn, Precise precise, MeasuredEnd& end) {
@@ -221,7 +227,7 @@ Status repeat(const MeasureOptions& options, const Allowance& allowance,
     const bool over = count >= fewest_samples && allowance.is_over(), last = count == options.most_samples;
     if (questions.due(count) || last || (over && count >= fewest_with_interval)) {
       const bool patient = !last && !allowance.is_over(patient_part);
-      if (precise(patient ? wanted_width : 1)) {
+      if (precise(patient ? wanted : enough)) {
         const auto drifts = [](const Series* each) { return each->drifts(); };
         if (!patient || std::none_of(all_series.begin(), all_series.end(), drifts)) {
           end = MeasuredEnd::precise;
@@ -271,7 +277,7 @@ Status sample(const Context& context, StreamRef stream, const MeasuredWork& work
   if (status)
     status = repeat(
         options, allowance, {&series}, [&](std::size_t) { return series.add(); },
-        [&](double width) { return series.precise(width); }, end);
+        [&](Precision needed) { return series.precise(needed); }, end);
   if (status) out = std::move(series).result(end);
   return status;
 }
@@ -290,10 +296,10 @@ Status sample(const Context& context, StreamRef stream, const MeasuredWork& work
     return done ? (&first == &a ? b : a).add() : done;
   };
   const auto ratio = [&] { return median_interval(ratios(a, b)); };
-  const auto precise = [&](double width) {
+  const auto precise = [&](Precision needed) {
     const MedianInterval found = ratio();
-    return a.precise(width) && b.precise(width) &&
-           found.high - found.low <= width * options.precision * found.median;
+    return a.precise(needed) && b.precise(needed) &&
+           found.high - found.low <= needed.part * options.precision * found.median;
   };
   MeasuredEnd end{};
   if (status) status = repeat(options, allowance, {&a, &b}, turn, precise, end);

@@ -60,8 +60,9 @@ std::string Measurement::doubt() const {
                            time_text(longest_tail) +
                            ". Nothing orders this work before the end on the measured stream.");
   if (disturbed != 0)
-    add_sentence(text, "Right before or after " + of_all(disturbed, samples.size()) +
-                           ", other work of the context was running: another thread submitted it.");
+    add_sentence(text,
+                 "Right before or after " + of_all(disturbed, samples.size()) +
+                     ", other work of the context was running: another thread or the driver submitted it.");
   if (unheld != 0)
     add_sentence(
         text,

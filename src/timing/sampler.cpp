@@ -2,7 +2,6 @@
 #include "timing/sampler.hpp"
 
 #include "timing/elapsed.hpp"
-#include "timing/escape.hpp"
 #include "timing/sample_statistics.hpp"
 
 #include <algorithm>
@@ -24,10 +23,10 @@ Status synchronize(const DriverEvent& event) noexcept {
 Status Sampler::create(const Context& context, CUstream stream, std::chrono::nanoseconds hold_limit) {
   context_ = context;
   stream_ = stream;
-  for (DriverEvent* const event : {&alone_, &all_, &start_, &end_, &after_, &own_})
-    if (const CUresult result = DriverEvent::try_create(*event, context, EventFlags::timing);
-        result != CUDA_SUCCESS)
-      return {result, "cuEventCreate"};
+  CUresult created = DriverEvent::try_create(submitted_, context);
+  for (DriverEvent* const event : {&alone_, &all_, &start_, &end_, &joined_})
+    if (created == CUDA_SUCCESS) created = DriverEvent::try_create(*event, context, EventFlags::timing);
+  if (created != CUDA_SUCCESS) return {created, "cuEventCreate"};
   const CUresult result = all_.try_record_context(context);
   if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_SUPPORTED) return {result, "cuCtxRecordEvent"};
   whole_ = result == CUDA_SUCCESS;
@@ -58,9 +57,10 @@ Status Sampler::submit(const MeasuredWork& work) {
   if (status) status = {work.submit(stream_), "the measured work"};
   const long long begun = context_.driver().table().clock_now();
   if (status) status = record(end_, stream_);
-  if (status) status = record_all(after_);
-  ending_ = host_time_since(begun);
-  if (status) status = record(own_, stream_);
+  if (status) status = record_all(submitted_);
+  if (status) status = {submitted_.try_wait(stream_), "cuStreamWaitEvent"};
+  if (status) status = record(joined_, stream_);
+  joining_ = host_time_since(begun);
   return status;
 }
 
@@ -81,17 +81,13 @@ Status Sampler::take(const MeasuredWork& work, bool hold, MeasuredSample& out, b
     if (status) status = synchronize(all_);
     if (status) status = submit(work);
   }
-  if (status) status = synchronize(after_);
-  if (status) status = synchronize(own_); // `end_` comes before it on the stream
-  DeviceTime own{};
+  if (status) status = synchronize(joined_); // `start_` and `end_` come before it on the stream
   if (status) status = read(start_, end_, out.time);
-  if (status) status = read(end_, after_, out.tail);
-  if (status) status = read(end_, own_, own);
+  if (status) status = read(end_, joined_, out.tail);
   if (status) status = answer(out.disturbed);
   out.held = hold && in_time;
-  excess_ = beyond_own(out.tail, own);
-  // Without the hold, the stream can end before the host records the second event.
-  out.escaped = excess_ > margin_ + (out.held ? DeviceTime{} : ending_);
+  // Without the hold, the stream can end before the host has submitted the rest.
+  out.escaped = out.tail > margin_ + (out.held ? DeviceTime{} : joining_);
   return status;
 }
 
@@ -121,7 +117,8 @@ Status Sampler::answer(bool& ran) noexcept {
   if (status) status = synchronize(alone_);
   DeviceTime between{};
   if (status) status = read(alone_, all_, between);
-  ran = status && between > asking_ + margin_;
+  delay_ = between - asking_;
+  ran = status && delay_ > answer_margin_;
   return status;
 }
 
@@ -136,7 +133,7 @@ Status Sampler::calibrate() {
   const auto nothing = [] {};
   const MeasuredWork work(nothing);
   std::vector<double> times;
-  DeviceTime farthest{};
+  DeviceTime longest_tail{}, longest_delay{};
   bool ran = false;
   Status status = settle(ran);
   for (int i = 0; status && i < discarded + rounds; ++i) {
@@ -145,11 +142,13 @@ Status Sampler::calibrate() {
     status = take(work, true, sample, in_time);
     if (!status || i < discarded) continue;
     times.push_back(sample.time.count());
-    farthest = std::max(farthest, excess_);
+    longest_tail = std::max(longest_tail, sample.tail);
+    longest_delay = std::max(longest_delay, delay_);
   }
   if (!status) return status;
   empty_pair_ = DeviceTime(median_interval(times).median);
-  margin_ = std::max(2 * farthest, least_margin);
+  margin_ = std::max(2 * longest_tail, least_margin);
+  answer_margin_ = std::max(2 * longest_delay, least_answer_margin);
   return status;
 }
 

@@ -12,8 +12,12 @@ namespace cuevent { inline namespace CUEVENT_ABI {
 /// - `alone_`, on a stream where nothing else runs, and `all_`: everything that was submitted to the context
 ///   earlier has ended. The context is held after these two, and let go when `all_` has completed.
 /// - `start_` and `end_`: around the work, on the measured stream
-/// - `after_`: everything that was submitted until then has ended
-/// - `own_`, on the measured stream: says which part of the time from `end_` to `after_` is the stream's
+/// - `submitted_`, for the whole context: everything that was submitted until then has ended
+/// - `joined_`, on the measured stream, which has waited for `submitted_`
+///
+/// The driver's time of an event for a whole context is late by up to 11 us, in steps, also if nothing else
+/// runs. A stream that waits for such an event is not late if nothing else runs, so the time from `end_` to
+/// `joined_` says for how long work outlasted the stream.
 ///
 /// Next to a copy from the host, an event of the context that was recorded before the copy can end as late as
 /// the copy. So nothing of the sample runs until `all_` has completed. Work that another thread submits
@@ -30,7 +34,7 @@ public:
   /// Waits for all work of the context. `ran`: if there was any.
   Status settle(bool& ran) noexcept;
 
-  /// Measures the time of no work, the resolution, and how late the event of an idle context is.
+  /// Measures the time of no work, the resolution, and how late the events of an idle context are.
   Status calibrate();
 
   MeasuredScope scope() const noexcept {
@@ -43,6 +47,9 @@ public:
   const Context& context() const noexcept { return context_; }
 
 private:
+  /// How late the event of an idle context may be. Other work that ends sooner is not noticed by answer().
+  static constexpr DeviceTime least_answer_margin{20'000};
+
   Status record(DriverEvent& event, CUstream stream) noexcept;
   Status record_all(DriverEvent& event) noexcept;
   Status submit(const MeasuredWork& work);
@@ -59,10 +66,11 @@ private:
   CUstream stream_ = nullptr;
   bool whole_ = false;
   ContextHold hold_;
-  DriverEvent alone_, all_, start_, end_, after_, own_;
-  DeviceTime asking_{}; ///< between the records of `alone_` and `all_`, on the host
-  DeviceTime ending_{}; ///< between the records of `end_` and `after_`, on the host
-  DeviceTime empty_pair_{}, margin_{}, excess_{};
+  DriverEvent alone_, all_, start_, end_, submitted_, joined_;
+  DeviceTime asking_{};  ///< between the records of `alone_` and `all_`, on the host
+  DeviceTime joining_{}; ///< between the records of `end_` and `joined_`, on the host
+  DeviceTime delay_{};   ///< between `alone_` and `all_` on the device, less `asking_`
+  DeviceTime empty_pair_{}, margin_{}, answer_margin_ = least_answer_margin;
   long long resolution_ = 0; // ns
 };
 

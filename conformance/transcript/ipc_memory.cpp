@@ -28,15 +28,27 @@ constexpr std::size_t step = 16384;     // fills of one value
 
 // The kinds of memory that a process may export. `plain` is memory of cuMemAlloc.
 enum class Kind {
-  plain, pitched, pooled, shareable_pool, of_graph, managed, pinned, registered, pageable, mapped, shareable,
-  freed, null, unknown
+  plain,
+  pitched,
+  pooled,
+  shareable_pool,
+  of_graph,
+  managed,
+  pinned,
+  registered,
+  pageable,
+  mapped,
+  shareable,
+  freed,
+  null,
+  unknown
 };
 
 constexpr std::pair<Kind, const char*> other_kinds[] = {
-    {Kind::pitched, "pitched"},       {Kind::pooled, "pooled"},         {Kind::shareable_pool, "shareable_pool"},
-    {Kind::of_graph, "of_graph"},     {Kind::managed, "managed"},       {Kind::pinned, "pinned"},
-    {Kind::registered, "registered"}, {Kind::pageable, "pageable"},     {Kind::mapped, "mapped"},
-    {Kind::shareable, "shareable"},   {Kind::freed, "freed"},           {Kind::null, "null"},
+    {Kind::pitched, "pitched"},       {Kind::pooled, "pooled"},     {Kind::shareable_pool, "shareable_pool"},
+    {Kind::of_graph, "of_graph"},     {Kind::managed, "managed"},   {Kind::pinned, "pinned"},
+    {Kind::registered, "registered"}, {Kind::pageable, "pageable"}, {Kind::mapped, "mapped"},
+    {Kind::shareable, "shareable"},   {Kind::freed, "freed"},       {Kind::null, "null"},
     {Kind::unknown, "unknown"}};
 
 CUdeviceptr plain_memory(Lab& lab, std::size_t bytes = small) {
@@ -185,7 +197,8 @@ void show_attributes(Lab& lab, const std::string& name, CUdeviceptr pointer, CUd
   for (int attribute = 1; attribute <= 21; ++attribute) {
     if (attribute == CU_POINTER_ATTRIBUTE_P2P_TOKENS) continue;
     std::uint64_t value[2] = {};
-    const CUresult result = lab.cu.PointerGetAttribute(value, number<CUpointer_attribute>(attribute), pointer);
+    const CUresult result =
+        lab.cu.PointerGetAttribute(value, number<CUpointer_attribute>(attribute), pointer);
     lab.shows(name + "." + std::to_string(attribute),
               result == CUDA_SUCCESS ? pointer_value(lab, attribute, value[0], opened, bytes)
                                      : lab.name_of(result));
@@ -348,9 +361,7 @@ void exporting(Lab& lab) {
 }
 
 // A part of the importer: it gets handles, and plays in a process that has made nothing.
-CUipcMemHandle given(Lab& lab, std::size_t index = 0) {
-  return memory_from_hex(lab.arguments.at(index + 1));
-}
+CUipcMemHandle given(Lab& lab, std::size_t index = 0) { return memory_from_hex(lab.arguments.at(index + 1)); }
 
 CUdeviceptr opened_from(Lab& lab, std::size_t index = 0) {
   CUdeviceptr opened = 0;
@@ -630,7 +641,8 @@ void close_everywhere(Lab& lab) {
 void import_waits(Lab& lab) {
   const Api& cu = lab.cu;
   CUdeviceptr opened = 0;
-  const auto ask_held = [&](const std::string& name, CUcontext context, const std::function<CUresult()>& call) {
+  const auto ask_held = [&](const std::string& name, CUcontext context,
+                            const std::function<CUresult()>& call) {
     const Current guard(lab, context);
     Stream stream(lab);
     Gate gate(lab, stream);
@@ -687,8 +699,8 @@ void import_on_second_device(Lab& lab) {
   lab.is("open", result);
   if (result == CUDA_SUCCESS) {
     show_attributes(lab, "opened", opened, opened);
-    lab.shows("context_is_of_second_device",
-              attribute_of(lab, opened, CU_POINTER_ATTRIBUTE_CONTEXT) == reinterpret_cast<std::uintptr_t>(far));
+    lab.shows("context_is_of_second_device", attribute_of(lab, opened, CU_POINTER_ATTRIBUTE_CONTEXT) ==
+                                                 reinterpret_cast<std::uintptr_t>(far));
     lab.shows("read", value_at(lab, opened));
     lab.is("fill", cu.MemsetD8(opened, 1, 64));
     lab.is("synchronize", cu.CtxSynchronize());

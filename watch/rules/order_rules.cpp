@@ -22,9 +22,11 @@ constexpr std::size_t doubts_kept = 1024; // with more, findings are lost
 
 Certainty certainty_of(bool is_certain) { return is_certain ? Certainty::certain : Certainty::possible; }
 
+constexpr const char* in_structure = "a part of a larger argument points there";
+
 /// Why a kernel may not use the memory.
 std::string doubt_text(const Access& access) {
-  return access.use == Use::word ? ": a part of a larger argument points there"
+  return access.use == Use::word ? std::string(": ") + in_structure
                                  : ": an argument lies in it, which may be a number";
 }
 
@@ -47,6 +49,13 @@ bool is_certain_conflict(const Access& one, const Access& other, const Allocatio
   const Access& kernel = one.use == Use::copied ? other : one;
   return in.origin == Origin::block && in.size > most_polled && copy.use == Use::copied && copy.writes &&
          copy.rows.covers({in.begin, in.size}) && kernel.use == Use::pointer && kernel.rows.begin == in.begin;
+}
+
+/// A word of a structure may be any number, but hardly by chance the begin of a tensor's memory. A structure
+/// keeps old pointers, too, so its kernel may still not use the memory.
+bool has_begin(const Access& access, const Allocation& in) {
+  return access.use != Use::word ||
+         (access.rows.begin == in.begin && (in.origin == Origin::block || in.origin == Origin::pool));
 }
 
 /// What it uses for sure: of what is behind the pointer of a kernel, the begin.
@@ -432,9 +441,12 @@ void OrderRules::check(const Call& call, const Access& access, const Allocation&
       others.push_back(earlier.point);
     }
     if (!is_certain) {
-      if (earlier.use == Use::word || access.use == Use::word) continue;
       // Of two kernels, nothing tells which of them writes.
-      if (earlier.use != Use::copied && access.use != Use::copied) {
+      const bool are_kernels = earlier.use != Use::copied && access.use != Use::copied;
+      const bool has_word = earlier.use == Use::word || access.use == Use::word;
+      if (has_word && (are_kernels || !has_begin(earlier, allocation) || !has_begin(access, allocation)))
+        continue;
+      if (are_kernels) {
         if (wants_candidates_ && functions.empty()) note_pair(call, access, earlier, allocation);
         continue;
       }
@@ -497,6 +509,7 @@ Finding OrderRules::overlap(const Call& call, const Access& now, const Access& e
   const bool is_made = is_allocation(earlier);
   sentence += is_made ? " makes" : is_certain ? effect_of(earlier, " writes") : " may use at the same time";
   sentence += is_certain ? ", and nothing orders the two" : ": nothing orders the two";
+  if (now.use == Use::word || earlier.use == Use::word) sentence += std::string("; ") + in_structure;
   Finding finding{
       are_copies ? Rule::unordered_copies : Rule::unordered_kernel, std::move(sentence), call, {}};
   finding.certainty = certainty_of(is_certain);

@@ -191,6 +191,41 @@ TEST_CASE("what may be no use of a block is not certain", "[order]") {
   CHECK(process.end().empty());
 }
 
+TEST_CASE("a structure with the begin of a block makes a conflict possible after three times", "[order]") {
+  Blocks process(&rules<true>);
+  const auto kernel_and_set = [&](std::uint64_t address) {
+    process.set(block, size, other);
+    process.kernel(address, one, MemoryPart::words_inside);
+    process.see("cuCtxSynchronize", {});
+  };
+  SECTION("the begin") {
+    for (int i = 0; i < 3; ++i) {
+      CHECK(process.end().empty());
+      kernel_and_set(block);
+    }
+    CHECK(
+        process.end() ==
+        "unordered-kernel 1: a kernel on stream 0x10 may use memory that a memset on stream 0x20 may use at "
+        "the same time: nothing orders the two; a part of a larger argument points there; the other one was "
+        "submitted here; the memory was allocated here");
+  }
+  SECTION("a word that lies inside is a number") {
+    for (int i = 0; i < 3; ++i)
+      kernel_and_set(block + 512);
+    CHECK(process.end().empty());
+  }
+  SECTION("a structure with the begin of a segment, which is no tensor") {
+    process.free(block);
+    process.see("cuCtxSynchronize", {});
+    for (int i = 0; i < 3; ++i) {
+      process.set(segment, 4096, other);
+      process.kernel(segment, one, MemoryPart::words_inside);
+      process.see("cuCtxSynchronize", {});
+    }
+    CHECK(process.end().empty());
+  }
+}
+
 TEST_CASE("an old word of a structure makes an early free possible after three times", "[order]") {
   Blocks process(&rules<true>);
   for (int i = 0; i < 3; ++i) {

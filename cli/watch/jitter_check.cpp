@@ -33,19 +33,19 @@ public:
   int run() {
     watchable_program(options_.program.front()); // throws if it cannot be
     JsonFile json_file(options_.json_file);
-    runs_.run_without();
-    say("3 runs without jitter have the same result");
+    const std::optional<Outcome> other = runs_.differing_run();
+    if (!other) say("3 runs without jitter have the same result");
     json found = runs_.found();
     if (!found.is_object()) throw std::runtime_error("the findings of the first run could not be written");
     std::size_t proven = 0;
     CandidateCounts tried;
-    if (!options_.order.empty()) {
+    if (!other && !options_.order.empty()) {
       const Deadline deadline = std::chrono::steady_clock::now() + std::chrono::seconds(options_.limit);
       proven = prove_findings(runs_, found["findings"], deadline);
       tried = try_candidates(runs_, found["candidates"], found["findings"], deadline);
       proven += tried.certain;
     }
-    const std::string changed_by = proven > 0 ? "" : try_seeds();
+    const std::string changed_by = other ? compare_waiting(*other) : proven > 0 ? "" : try_seeds();
     const bool has_changed = proven > 0 || !changed_by.empty();
     if (json_file.is_wanted()) {
       found.erase("jitter"); // of a run without holds
@@ -90,6 +90,26 @@ private:
     say("if the host waits after each submission, the result is another one in 3 of 3 runs. So a wait is "
         "missing");
     runs_.show("with these waits", other->outcome);
+    runs_.say_how_to_repeat(watch::waiting_plan);
+    return watch::waiting_plan;
+  }
+
+  /// The results differ without jitter, so no hold can tell anything. If they agree as soon as the host waits
+  /// after each submission, it is the order that differs. Returns the plan.
+  std::string compare_waiting(const Outcome& other) {
+    runs_.show("another one", other, "one of them");
+    std::optional<Run> waiting;
+    for (int i = 0; i < repetitions; ++i) {
+      Run run = runs_.run(watch::waiting_plan);
+      if (waiting && !(waiting->outcome == run.outcome))
+        throw std::runtime_error("the runs without jitter differ, also if the host waits after each submission, "
+                                 "so a change would say nothing. Let the check print only what is the same in "
+                                 "every run");
+      waiting = std::move(run);
+    }
+    say("the runs without jitter differ. If the host waits after each submission, 3 of 3 runs have the same "
+        "result. So a wait is missing");
+    runs_.show("with these waits", waiting->outcome, "one without");
     runs_.say_how_to_repeat(watch::waiting_plan);
     return watch::waiting_plan;
   }

@@ -182,7 +182,7 @@ Run JitterRuns::run(const std::string& plan) {
   return run;
 }
 
-void JitterRuns::run_without() {
+std::optional<Outcome> JitterRuns::differing_run() {
   for (int i = 0; i < repetitions; ++i) {
     const auto begin = std::chrono::steady_clock::now();
     const bool is_first = count_ == 0;
@@ -192,10 +192,16 @@ void JitterRuns::run_without() {
       usual_ = std::move(now.outcome);
       found_ = std::move(now.answer);
     } else if (!is_usual(now)) {
-      show_both("one of them", usual_, "another one", now.outcome);
-      throw std::runtime_error("the runs without jitter differ, so a change would say nothing. Let the check "
-                               "print only what is the same in every run");
+      return std::move(now.outcome);
     }
+  }
+  return std::nullopt;
+}
+
+void JitterRuns::run_without() {
+  if (const std::optional<Outcome> other = differing_run()) {
+    show("another one", *other, "one of them");
+    throw std::runtime_error("the runs without jitter differ by now, so a change would say nothing");
   }
 }
 
@@ -233,8 +239,8 @@ JitterRuns::Answer JitterRuns::heals(const Holds& holds, watch::HoldPlace place)
   return usual == 0 && changed >= repetitions ? Answer::no : Answer::unknown;
 }
 
-void JitterRuns::show(const char* what, const Outcome& outcome) const {
-  show_both("without jitter", usual_, what, outcome);
+void JitterRuns::show(const char* what, const Outcome& outcome, const char* usual) const {
+  show_both(usual, usual_, what, outcome);
 }
 
 void JitterRuns::say_how_to_repeat(const std::string& plan) const {

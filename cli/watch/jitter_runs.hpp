@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,8 +38,10 @@ public:
   /// Reads the standard input, if it is a file or a pipe: each run gets all of it.
   explicit JitterRuns(const WatchOptions& options);
 
-  /// Runs the program three times without holds, and throws if the results differ. The very first run
-  /// reports its findings.
+  /// Runs the program up to three times without holds, and returns a result that is not the usual one, if
+  /// there is one. The very first run reports its findings.
+  std::optional<Outcome> differing_run();
+  /// The same, and throws if the results differ.
   void run_without();
   /// What the first run has found.
   const nlohmann::ordered_json& found() const { return found_; }
@@ -57,8 +60,8 @@ public:
   /// machine that is too busy: the submission does not come while the others are held, or the results differ.
   Answer heals(const Holds& holds, watch::HoldPlace place);
 
-  /// Prints the usual result and this one.
-  void show(const char* what, const Outcome& outcome) const;
+  /// Prints the usual result, and another one.
+  void show(const char* what, const Outcome& outcome, const char* usual = "without jitter") const;
   void say_how_to_repeat(const std::string& plan) const;
 
 private:

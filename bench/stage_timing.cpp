@@ -360,7 +360,8 @@ int run() {
   bench.calls();
   const bool accurate = bench.accuracy();
   const bool cheap = bench.overhead();
-  std::printf("\n%s\n", accurate && cheap ? "All within bounds." : "A bound is EXCEEDED, or stages are missing.");
+  std::printf("\n%s\n",
+              accurate && cheap ? "All within bounds." : "A bound is EXCEEDED, or stages are missing.");
   return accurate && cheap ? 0 : 1;
 }
 

@@ -102,9 +102,10 @@ private:
     for (int i = 0; i < repetitions; ++i) {
       Run run = runs_.run(watch::waiting_plan);
       if (waiting && !(waiting->outcome == run.outcome))
-        throw std::runtime_error("the runs without jitter differ, also if the host waits after each submission, "
-                                 "so a change would say nothing. Let the check print only what is the same in "
-                                 "every run");
+        throw std::runtime_error(
+            "the runs without jitter differ, also if the host waits after each submission, "
+            "so a change would say nothing. Let the check print only what is the same in "
+            "every run");
       waiting = std::move(run);
     }
     say("the runs without jitter differ. If the host waits after each submission, 3 of 3 runs have the same "

@@ -90,12 +90,14 @@ Mapped mapped_in(pid_t process) {
 }
 
 /// Why the calls of a process are not recorded. `is_copy`: it was forked from a watched process. Empty if
-/// it is not known to use the driver.
+/// it is not known to use the driver, or if it is just ending and tells nothing.
 std::string reason_for(pid_t process, const Mapped& mapped, bool is_copy) {
   if (!mapped.is_readable)
     return is_another_user(process) ? "it runs as another user, so it may use the driver unseen" : "";
   if (!mapped.driver || (mapped.auditor && is_copy)) return ""; // a copy makes its file at its first call
-  if (link_of(process, "root") != link_of(getpid(), "root")) return "its root folder is another one";
+  const std::string root = link_of(process, "root");
+  if (root.empty()) return "";
+  if (root != link_of(getpid(), "root")) return "its root folder is another one";
   if (is_another_user(process)) return "it runs as another user";
   if (!mapped.auditor) return "its environment was cleaned, so the loader did not load the auditing library";
   const auto filter = status_of(process, "Seccomp");
@@ -146,12 +148,17 @@ void UnwatchedProcesses::inspect(pid_t process, const SystemState& state,
   const auto [known, is_new] = seen_.try_emplace(process);
   Seen& seen = known->second;
   if (is_new || seen.begun != state.begun)
-    seen = {state.begun, now, 0ms, 0, {}, own_number_of(process), name_space_of(process)};
+    seen = {state.begun, now, 0ms, 0, {}, own_number_of(process), name_space_of(process), {}};
   // Whoever loads the driver, or executes another program, gets another size.
   const bool has_changed = !seen.has_auditor && state.size != seen.size && seen.pause > shortest_pause;
   if (state.state == 'Z' || (now < seen.next && !has_changed) || is_watched(process)) return;
   seen.size = state.size;
-  const bool is_copy = is_watched(state.parent) && link_of(process, "exe") == link_of(state.parent, "exe");
+  const std::string program = link_of(process, "exe");
+  const auto parent = seen_.find(state.parent);
+  if (program == link_of(state.parent, "exe") &&
+      (is_watched(state.parent) || (parent != seen_.end() && parent->second.copied == program)))
+    seen.copied = program;
+  const bool is_copy = !program.empty() && seen.copied == program; // also when its parent has ended
   // Asked again, because a process can change its user or root folder after it has loaded the driver.
   const Mapped mapped = mapped_in(process);
   if (std::string reason = reason_for(process, mapped, is_copy); !reason.empty())

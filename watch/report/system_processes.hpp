@@ -65,6 +65,7 @@ private:
     std::string reason;           // empty: it has not loaded the driver
     std::string number;           // in its own namespace for process numbers
     std::uint64_t name_space = 0; // its inode
+    std::string copied;           // the program, if it was forked from a watched process or from such a copy
     bool has_auditor = false;
   };
 

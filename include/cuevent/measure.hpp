@@ -71,7 +71,8 @@ struct MeasuredSample {
   /// The tail is longer than the margin, and without the hold longer than the margin and the time that the
   /// host took to submit these records.
   bool escaped = false;
-  bool disturbed = false; ///< right before or right after the sample, other work of the context was running
+  /// Right before or right after the sample, other work of the context was running, for at least 20 us.
+  bool disturbed = false;
 };
 
 /// The result of measure(). The median is the time; everything else says how good it is.

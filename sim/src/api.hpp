@@ -167,6 +167,10 @@ private:
   CUresult allocate(std::uintptr_t*, std::size_t bytes, bool host, unsigned flags);
   CUresult deallocate(std::uintptr_t, bool host);
   void end_of_allocation(const Allocation&);
+  std::uintptr_t allocation_start(CUdeviceptr) const; ///< 0 if the memory is not allocated
+  Allocation* imported(const MemoryIdentity&);
+  [[noreturn]] void refuse_to_open(const OfferedFile&, int simulated_process, int error);
+  CUresult open_memory(CUdeviceptr*, const CUipcMemHandle&, unsigned flags, bool as_before);
   void remember_memory(Work&, std::uintptr_t address, std::size_t bytes) const;
   CUresult fault_of_ended_memory(const Work&) const;
   Work fill_work(const CUDA_MEMSET_NODE_PARAMS&, bool captured = false);

@@ -39,9 +39,11 @@ void Api::kill(Context& context) {
   for (auto& capture : std::vector(process_.captures))
     if (capture->origin->home.context.get() == &context) discard(*capture);
   computer_.scheduler.abandon([&](const Operation& op) { return op.stream->home.context.get() == &context; });
-  std::erase_if(process_.allocations, [&](const auto& each) { // registered memory of the program
-    return !each.second.memory && each.second.home.context.get() == &context;
+  std::erase_if(process_.allocations, [&](const auto& each) { // of the program, or of another one
+    return !each.second.made_here() && each.second.home.context.get() == &context;
   });
+  for (auto& [address, allocation] : process_.allocations) // nobody can open it any more
+    if (allocation.exported && allocation.home.context.get() == &context) allocation.exported->withdraw();
   std::erase_if(process_.mapped_graph_memory,
                 [&](const auto& each) { return each->named.home.context.get() == &context; });
   context.per_thread.clear();

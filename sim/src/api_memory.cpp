@@ -29,6 +29,11 @@ const Allocation* Api::allocation_of(std::uintptr_t address) const {
   return found != nullptr && address - found->address < found->bytes ? found : nullptr;
 }
 
+std::uintptr_t Api::allocation_start(CUdeviceptr pointer) const {
+  const Allocation* const of = allocation_of(static_cast<std::uintptr_t>(pointer));
+  return of == nullptr ? 0 : of->address;
+}
+
 const Context* Api::home_of(const void* pointer) const {
   const Allocation* const of = allocation_of(number(pointer));
   return of == nullptr || of->pool || of->mapping ? nullptr : of->home.context->family();
@@ -76,7 +81,7 @@ std::byte* Api::reachable(std::uintptr_t address, std::size_t bytes, unsigned ac
 
 std::function<bool()> Api::unmapped_later(std::uintptr_t address, std::size_t bytes) const {
   const Allocation* const of = allocation_of(address);
-  if (of == nullptr || !of->mapping) return nullptr;
+  if (of == nullptr || !(of->mapping || of->imported)) return nullptr;
   return [&process = process_, address, bytes] { return !is_allocated(process, address, bytes); };
 }
 
@@ -109,8 +114,10 @@ CUresult Api::allocate(std::uintptr_t* address, std::size_t bytes, bool host, un
   allocation.host = host;
   allocation.flags = flags;
   allocation.home = {home, home->generation};
-  allocation.memory = std::make_unique<std::byte[]>(bytes + granule);
-  allocation.address = rounded(number(allocation.memory.get()), granule);
+  // Pages that show a file belong to nothing else.
+  const std::size_t unit = host ? granule : whole_pages(1);
+  allocation.memory = std::make_unique_for_overwrite<std::byte[]>(rounded(bytes, unit) + unit);
+  allocation.address = rounded(number(allocation.memory.get()), unit);
   std::memset(reinterpret_cast<void*>(allocation.address), fresh, bytes);
   *address = add(std::move(allocation));
   return CUDA_SUCCESS;
@@ -121,7 +128,7 @@ CUresult Api::deallocate(std::uintptr_t address, bool host) {
   if (address == 0) return CUDA_SUCCESS;
   auto found = process_.allocations.find(address);
   refuse_if(found == process_.allocations.end() || (found->second.host && !found->second.pool) != host ||
-                (!found->second.memory && !found->second.of_graph) || found->second.variable,
+                (!found->second.made_here() && !found->second.of_graph) || found->second.variable,
             CUDA_ERROR_INVALID_VALUE);
   if (found->second.of_graph) { // pending work may use it, which is an error that no device reports
     process_.dropped.push_back(found->second.of_graph);
@@ -172,7 +179,8 @@ CUresult Api::cuMemGetInfo_v2(size_t* free, size_t* total) {
 std::size_t Api::free_memory(int device) const {
   std::size_t used = 0;
   for (const auto& [address, allocation] : process_.allocations)
-    if (!allocation.host && !allocation.mapping && allocation.device() == device) used += allocation.bytes;
+    if (!allocation.host && !allocation.mapping && !allocation.imported && allocation.device() == device)
+      used += allocation.bytes;
   for (const auto& memory : process_.physical_memory)
     if (memory->properties.location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
         memory->properties.location.id == device)
@@ -214,7 +222,7 @@ CUresult Api::cuMemHostRegister_v2(void* pointer, size_t bytes, unsigned int fla
   unsafe_call();
   refuse_if(pointer == nullptr || bytes == 0 || (flags & ~known) != 0, CUDA_ERROR_INVALID_VALUE);
   const Allocation* const of = allocation_of(number(pointer));
-  refuse_if(of != nullptr && (of->memory || of->mapping), CUDA_ERROR_INVALID_VALUE); // memory of the driver
+  refuse_if(of != nullptr && of->of_driver(), CUDA_ERROR_INVALID_VALUE);
   refuse_if(bytes > all_memory, CUDA_ERROR_OUT_OF_MEMORY);
   wait_while_queue_is_full(*home);
   const auto next = process_.allocations.lower_bound(number(pointer));
@@ -236,7 +244,7 @@ CUresult Api::cuMemHostUnregister(void* pointer) {
   const Allocation* const allocation = allocation_of(number(pointer));
   refuse_if(allocation == nullptr, CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
   const bool at_the_start = process_.allocations.count(number(pointer)) != 0;
-  refuse_if(!at_the_start || allocation->memory != nullptr || allocation->mapping, CUDA_ERROR_INVALID_VALUE);
+  refuse_if(!at_the_start || allocation->of_driver(), CUDA_ERROR_INVALID_VALUE);
   end_of_allocation(*allocation);
   process_.allocations.erase(number(pointer));
   return CUDA_SUCCESS;

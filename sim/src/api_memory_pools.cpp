@@ -407,7 +407,7 @@ CUresult Api::cuMemFreeAsync(CUdeviceptr pointer, CUstream handle) {
   }
   const auto found = process_.allocations.find(static_cast<std::uintptr_t>(pointer));
   refuse_if(found == process_.allocations.end() || (found->second.host && !found->second.pool) ||
-                (!found->second.memory && !found->second.of_graph),
+                (!found->second.made_here() && !found->second.of_graph),
             CUDA_ERROR_INVALID_VALUE);
   refuse_if(found->second.managed && !found->second.pool, CUDA_ERROR_NOT_SUPPORTED);
   Allocation freed = std::move(found->second);
@@ -417,6 +417,10 @@ CUresult Api::cuMemFreeAsync(CUdeviceptr pointer, CUstream handle) {
   work.text = "free " + std::to_string(freed.bytes) + " bytes";
   work.owner = freed.of_graph;
   const auto operation = enqueue(where, std::move(work), {});
+  if (freed.exported) {
+    freed.exported->withdraw();
+    process_.dropped.push_back(std::move(freed.exported));
+  }
   if (!freed.memory) return CUDA_SUCCESS;
   if (!freed.pool) {
     process_.dropped.push_back(std::move(freed.memory));

@@ -230,7 +230,7 @@ bool Api::mapped_attribute(void* data, CUpointer_attribute attribute, const Allo
 bool Api::pointer_attribute(void* data, CUpointer_attribute attribute, const Allocation* of, CUdeviceptr at) {
   const bool known = of != nullptr;
   if (known && of->mapping) return mapped_attribute(data, attribute, *of, at);
-  const bool plain_device = known && !of->host && !of->managed && !of->pool;
+  const bool plain_device = known && !of->host && !of->managed && !of->pool && !of->imported;
   constexpr std::size_t page = 2 << 20;
   switch (static_cast<int>(attribute)) {
   case CU_POINTER_ATTRIBUTE_CONTEXT:
@@ -287,7 +287,8 @@ bool Api::pointer_attribute(void* data, CUpointer_attribute attribute, const All
     return known;
   case CU_POINTER_ATTRIBUTE_MAPPING_SIZE: {
     // Of pools of the host and of managed memory, this and the base are not measured: pools.unasked
-    const std::size_t piece = !known || !of->memory ? 1 : of->pool ? 16 * page : page;
+    const bool in_pages = known && (of->made_here() || of->imported);
+    const std::size_t piece = !in_pages ? 1 : of->pool ? 16 * page : page;
     if (known) put(data, rounded(of->bytes, piece));
     return known;
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "context.hpp"
+#include "exported_memory.hpp"
 #include "managed_ranges.hpp"
 #include "memory_pool.hpp"
 #include "virtual_memory.hpp"
@@ -34,15 +35,23 @@ struct Allocation {
   bool variable = false; ///< of a module
   unsigned flags = 0;
   Birthplace home;
-  std::unique_ptr<std::byte[]> memory;   ///< null for memory of the program that is registered
-  std::shared_ptr<MemoryPool> pool;      ///< null for memory that no stream allocated
-  std::shared_ptr<GraphMemory> of_graph; ///< null for memory that no graph allocated
-  std::optional<Mapping> mapping;        ///< of virtual memory, which has no context
+  std::unique_ptr<std::byte[]> memory;      ///< null for memory of the program that is registered
+  std::shared_ptr<MemoryPool> pool;         ///< null for memory that no stream allocated
+  std::shared_ptr<GraphMemory> of_graph;    ///< null for memory that no graph allocated
+  std::optional<Mapping> mapping;           ///< of virtual memory, which has no context
+  std::unique_ptr<ExportedMemory> exported; ///< has the memory from the first export on
+  std::unique_ptr<ImportedMemory> imported; ///< from another process
   unsigned long long number = 0;
 
+  /// False for memory of the program that is registered.
+  bool of_driver() const { return made_here() || mapping || imported; }
+  /// The memory that a call of this process made at its address.
+  bool made_here() const { return memory || exported; }
   bool of_host_pool() const { return host && pool; }
   /// Of cuMemAlloc and its like.
-  bool is_plain() const { return !host && !managed && !variable && !pool && !of_graph && !mapping; }
+  bool is_plain() const {
+    return !host && !managed && !variable && !pool && !of_graph && !mapping && !imported;
+  }
   int device() const {
     if (mapping) return mapping->memory->properties.location.id;
     return home.context ? home.context->device : pool->device; // of a node that was made without a context

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Memory between processes. No device has answered yet: each question that may crash or hang has a process
-// of its own.
+// Memory between processes. Each scenario was played in a process of its own.
 
 #include "child.hpp"
 #include "everywhere.hpp"
@@ -786,6 +785,7 @@ void importer_exits(Lab& lab) {
 struct Part {
   const char* name;
   void (*run)(Lab&);
+  Place place = Place::alone;
   int devices = 1;
 };
 
@@ -807,8 +807,9 @@ constexpr Part plain_parts[] = {{"attributes", import_attributes},
                                 {"open_everywhere", import_open_everywhere},
                                 {"waits", import_waits},
                                 {"close_before_copy", import_close_before_copy},
-                                {"second_device", import_on_second_device<lazy>, 2},
-                                {"second_device_without_flags", import_on_second_device<0>, 2}};
+                                // On two H200s, nothing answered after the open.
+                                {"second_device", import_on_second_device<lazy>, Place::probe, 2},
+                                {"second_device_without_flags", import_on_second_device<0>, Place::alone, 2}};
 
 constexpr Part other_parts[] = {{"contents", import_contents},
                                 {"any", import_any},
@@ -902,14 +903,14 @@ void ended(Lab& lab) {
 template <End end>
 void add_ended(std::vector<Scenario>& all) {
   const std::string name = std::string("ipc_memory.ended_by_") + end_names[static_cast<int>(end)];
-  all.push_back({name, ended<end, true>, Place::probe});
-  all.push_back({name + ".opened_late", ended<end, false>, Place::probe});
+  all.push_back({name, ended<end, true>, Place::alone});
+  all.push_back({name + ".opened_late", ended<end, false>, Place::alone});
 }
 
 template <std::size_t... indices>
 void add_kinds(std::vector<Scenario>& all, std::index_sequence<indices...>) {
   const auto add = [&](const std::string& name, void (*run)(Lab&)) {
-    all.push_back({"ipc_memory." + name, run, Place::probe});
+    all.push_back({"ipc_memory." + name, run, Place::alone});
   };
   (add(std::string("export.") + other_kinds[indices].second, export_of<other_kinds[indices].first>), ...);
   (add(std::string("close.") + other_kinds[indices].second, close_of<other_kinds[indices].first>), ...);
@@ -919,32 +920,32 @@ void add_kinds(std::vector<Scenario>& all, std::index_sequence<indices...>) {
 
 std::vector<Scenario> ipc_memory_scenarios() {
   std::vector<Scenario> all = {
-      {"ipc_memory.exports", exports, Place::probe},
-      {"ipc_memory.export_after_free", export_after_free, Place::probe},
-      {"ipc_memory.export_nowhere", export_nowhere, Place::probe},
-      {"ipc_memory.export_in_another_context", export_in_another_context, Place::probe},
-      {"ipc_memory.export_on_another_device", export_on_another_device, Place::probe, 2},
-      {"ipc_memory.export_everywhere", export_everywhere, Place::probe},
-      {"ipc_memory.export_pairs", export_pairs, Place::probe},
-      {"ipc_memory.export_waits", export_waits, Place::probe},
-      {"ipc_memory.open_here", open_here, Place::probe},
-      {"ipc_memory.open_zeros", open_garbage<0>, Place::probe},
-      {"ipc_memory.open_garbage", open_garbage<0x5a>, Place::probe},
-      {"ipc_memory.open_event", open_event, Place::probe},
-      {"ipc_memory.close.plain", close_of<Kind::plain>, Place::probe},
-      {"ipc_memory.close.exported", close_exported, Place::probe},
-      {"ipc_memory.close_pairs", close_pairs, Place::probe},
-      {"ipc_memory.contents", contents, Place::probe},
-      {"ipc_memory.close_everywhere", close_everywhere, Place::probe},
-      {"ipc_memory.held_exporter", held_exporter, Place::probe},
-      {"ipc_memory.inside_small", inside<small>, Place::probe},
-      {"ipc_memory.inside_large", inside<large>, Place::probe},
-      {"ipc_memory.neighbours", neighbours, Place::probe},
-      {"ipc_memory.importer_exits", importer_exits, Place::probe},
+      {"ipc_memory.exports", exports, Place::alone},
+      {"ipc_memory.export_after_free", export_after_free, Place::alone},
+      {"ipc_memory.export_nowhere", export_nowhere, Place::alone},
+      {"ipc_memory.export_in_another_context", export_in_another_context, Place::alone},
+      {"ipc_memory.export_on_another_device", export_on_another_device, Place::alone, 2},
+      {"ipc_memory.export_everywhere", export_everywhere, Place::alone},
+      {"ipc_memory.export_pairs", export_pairs, Place::alone},
+      {"ipc_memory.export_waits", export_waits, Place::alone},
+      {"ipc_memory.open_here", open_here, Place::alone},
+      {"ipc_memory.open_zeros", open_garbage<0>, Place::alone},
+      {"ipc_memory.open_garbage", open_garbage<0x5a>, Place::alone},
+      {"ipc_memory.open_event", open_event, Place::alone},
+      {"ipc_memory.close.plain", close_of<Kind::plain>, Place::alone},
+      {"ipc_memory.close.exported", close_exported, Place::alone},
+      {"ipc_memory.close_pairs", close_pairs, Place::alone},
+      {"ipc_memory.contents", contents, Place::alone},
+      {"ipc_memory.close_everywhere", close_everywhere, Place::alone},
+      {"ipc_memory.held_exporter", held_exporter, Place::alone},
+      {"ipc_memory.inside_small", inside<small>, Place::alone},
+      {"ipc_memory.inside_large", inside<large>, Place::alone},
+      {"ipc_memory.neighbours", neighbours, Place::alone},
+      {"ipc_memory.importer_exits", importer_exits, Place::alone},
       {importer_name, importer, Place::helper},
       {exporter_name, exporter, Place::helper}};
   for (const Part& part : plain_parts)
-    all.push_back({std::string("ipc_memory.") + part.name, exporting, Place::probe, part.devices});
+    all.push_back({std::string("ipc_memory.") + part.name, exporting, part.place, part.devices});
   add_kinds(all, std::make_index_sequence<std::size(other_kinds)>());
   add_ended<End::free>(all);
   add_ended<End::reuse>(all);

@@ -143,8 +143,12 @@ private:
   CUresult record(CUevent, CUstream, unsigned flags);
   Work record_work(const std::shared_ptr<Event>&) const;
   static Work wait_work(const Event&);
-  static void recorded(Event&, std::shared_ptr<Operation>);
-  static void recorded_in_capture(Event&, std::shared_ptr<Capture>, std::vector<Node*> frontier);
+  std::shared_ptr<Recording> recording_of(const OfferedFile&);
+  static void begin_record(const Event&, Work&);
+  std::shared_ptr<Operation> record_elsewhere(const Event&, std::uint64_t number);
+  const std::shared_ptr<Operation>& last_record(const Event&);
+  static void recorded(const Event&, std::shared_ptr<Operation>);
+  static void recorded_in_capture(const Event&, std::shared_ptr<Capture>, std::vector<Node*> frontier);
   static void crash_on_foreign_interprocess_event(const Event&, const Context& waiter);
   void wait_while_queue_is_full(const Context&);
 

@@ -49,6 +49,8 @@ void Api::kill(Context& context) {
   context.per_thread.clear();
   context.barriers.clear();
   context.textures.clear();
+  for (const auto& recording : context.shared_recordings)
+    recording->page.reset(); // nobody can open the events any more
   context.shared_recordings.clear();
   computer_.changed.notify_all();
 }
@@ -171,9 +173,11 @@ CUresult Api::cuCtxCreate_v4(CUcontext* context, CUctxCreateParams* parameters, 
 /// A device waits for all work of the process, not only for the work of the context that ends.
 void Api::wait_for_the_process(const std::string& before) {
   computer_.wait_until(lock_, "all work of the process must end before " + before, [&] {
-    return std::none_of(
-        computer_.scheduler.unfinished().begin(), computer_.scheduler.unfinished().end(),
-        [&](const auto& entry) { return entry.second->stream->home.context->process == &process_; });
+    return std::none_of(computer_.scheduler.unfinished().begin(), computer_.scheduler.unfinished().end(),
+                        [&](const auto& entry) {
+                          return !entry.second->elsewhere &&
+                                 entry.second->stream->home.context->process == &process_;
+                        });
   });
 }
 
@@ -369,8 +373,10 @@ CUresult Api::record_in_context(const std::shared_ptr<Context>& home, CUevent ha
     std::erase_if(after, [&](const auto& tail) { return tail->stream == home->legacy; });
   // A record of a stream replaces a pending one of a launch. A record of all streams comes after
   // it, and no record of an interprocess event overtakes another.
-  if (what->recording->by_node || what->interprocess()) after.push_back(what->recording->operation);
-  recorded(*what, enqueue(home->all_streams, record_work(what), std::move(after)));
+  if (what->recording->by_node || what->interprocess()) after.push_back(last_record(*what));
+  Work work = record_work(what);
+  begin_record(*what, work);
+  recorded(*what, enqueue(home->all_streams, std::move(work), std::move(after)));
   return CUDA_SUCCESS;
 }
 
@@ -382,7 +388,7 @@ CUresult Api::wait_in_context(const std::shared_ptr<Context>& home, CUevent hand
   // One wait for all streams is put for an interprocess event, whose state a device cannot know, and comes
   // after the work of all of them. It is also put for a recorded event, even a complete one, behind a pending
   // record or wait of the whole context.
-  auto operation = what->recording->operation;
+  auto operation = last_record(*what);
   const auto& earlier = home->all_streams->tail;
   if (what->interprocess() || (operation && earlier && !earlier->done())) {
     auto before = what->interprocess() ? tails(*home, false) : std::vector<std::shared_ptr<Operation>>{};

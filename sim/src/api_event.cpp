@@ -3,8 +3,9 @@
 #include "timing.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <cstring>
-#include <unistd.h>
 
 namespace cuevent::sim {
 
@@ -22,12 +23,15 @@ namespace {
 /// records of the new one.
 std::shared_ptr<Recording> shared_recording(Context& home) {
   auto& all = home.shared_recordings;
-  const auto found = std::find_if(all.begin(), all.end(), [](const auto& one) {
-    return !one->taken && (!one->operation || one->operation->done());
-  });
+  const auto found =
+      std::find_if(all.begin(), all.end(), [](const auto& one) { return !one->taken && !one->is_pending(); });
   auto recording = found != all.end() ? *found : all.emplace_back(std::make_shared<Recording>());
-  *recording = {};
-  recording->taken = true;
+  Recording fresh;
+  fresh.taken = true;
+  fresh.page = std::move(recording->page); // other processes may have it
+  fresh.records = recording->records;
+  fresh.completed = recording->completed;
+  *recording = std::move(fresh);
   return recording;
 }
 
@@ -63,7 +67,7 @@ CUresult Api::cuEventQuery(CUevent handle) {
   auto asked = event(handle, reasons::null_event);
   refuse_captured(*asked);
   unsafe_call(reasons::own_capture);
-  const auto& operation = asked->recording->operation;
+  const auto operation = last_record(*asked);
   if (!operation) return CUDA_SUCCESS;
   if (operation->abandoned && process_.fault != CUDA_SUCCESS) deliver_fault();
   return operation->done() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
@@ -73,7 +77,7 @@ CUresult Api::cuEventSynchronize(CUevent handle) {
   auto asked = event(handle, reasons::null_event);
   refuse_captured(*asked);
   unsafe_call(reasons::own_capture);
-  wait_for(asked->recording->operation, "event #" + std::to_string(asked->number));
+  wait_for(last_record(*asked), "event #" + std::to_string(asked->number));
   refuse_if(!asked->home.alive(), CUDA_ERROR_CONTEXT_IS_DESTROYED);
   return CUDA_SUCCESS;
 }
@@ -108,6 +112,46 @@ CUresult Api::cuEventElapsedTime_v2(float* milliseconds, CUevent start, CUevent 
 }
 #endif
 
+/// Waits for a record of another process. It is on no stream of this one, so only what waits for the event
+/// waits for it.
+std::shared_ptr<Operation> Api::record_elsewhere(const Event& event, std::uint64_t number) {
+  auto operation = std::make_shared<Operation>();
+  operation->work.type = CU_GRAPH_NODE_TYPE_EVENT_RECORD;
+  operation->work.text = "record event #" + std::to_string(event.number) + " in another process";
+  operation->work.places = 0;
+  operation->work.condition = [page = event.recording->page, number] { return page->is_complete(number); };
+  operation->stream = event.home.context->all_streams;
+  operation->elsewhere = true;
+  computer_.scheduler.submit(operation);
+  computer_.settle(lock_);
+  return operation;
+}
+
+/// Null if the event was never recorded. A forked child has no driver, and knows what its parent knew.
+const std::shared_ptr<Operation>& Api::last_record(const Event& event) {
+  Recording& recording = *event.recording;
+  const auto& page = recording.page;
+  if (!page || process_.forked) return recording.operation;
+  const std::uint64_t last = page->last();
+  const bool complete = page->is_complete(last);
+  if (!complete && page->recorder() != this_os_process() && !lives(page->recorder()) &&
+      !page->is_complete(last))
+    not_modelled("a pending record of a process that has ended");
+  if (last == recording.records) return recording.operation;
+  recorded(event, complete ? nullptr : record_elsewhere(event, last));
+  recording.records = last;
+  return recording.operation;
+}
+
+/// Of an interprocess event: other processes see when the record is complete.
+void Api::begin_record(const Event& event, Work& work) {
+  if (!event.interprocess()) return;
+  if (event.recording->left_behind) not_modelled("a record of an event whose process had ended");
+  work.effect = [recording = event.recording, number = event.recording->begin_record()] {
+    recording->end_record(number);
+  };
+}
+
 Work Api::record_work(const std::shared_ptr<Event>& event) const {
   Work work;
   work.type = CU_GRAPH_NODE_TYPE_EVENT_RECORD;
@@ -133,7 +177,7 @@ void Api::crash_on_foreign_interprocess_event(const Event& event, const Context&
           " waits for it");
 }
 
-void Api::recorded(Event& event, std::shared_ptr<Operation> operation) {
+void Api::recorded(const Event& event, std::shared_ptr<Operation> operation) {
   Recording& recording = *event.recording;
   recording.operation = std::move(operation);
   recording.by_node = false;
@@ -141,7 +185,8 @@ void Api::recorded(Event& event, std::shared_ptr<Operation> operation) {
   recording.frontier.clear();
 }
 
-void Api::recorded_in_capture(Event& event, std::shared_ptr<Capture> capture, std::vector<Node*> frontier) {
+void Api::recorded_in_capture(const Event& event, std::shared_ptr<Capture> capture,
+                              std::vector<Node*> frontier) {
   recorded(event, nullptr);
   event.recording->capture = std::move(capture);
   event.recording->frontier = std::move(frontier);
@@ -164,8 +209,10 @@ CUresult Api::record(CUevent event_handle, CUstream stream_handle, unsigned flag
   if (!captured) {
     std::vector<std::shared_ptr<Operation>> after;
     // A record of an interprocess event waits for the previous record, even on another stream.
-    if (what->interprocess() && what->recording->operation) after.push_back(what->recording->operation);
-    recorded(*what, enqueue(where, record_work(what), std::move(after)));
+    if (what->interprocess()) after.push_back(last_record(*what));
+    Work work = record_work(what);
+    begin_record(*what, work);
+    recorded(*what, enqueue(where, std::move(work), std::move(after)));
     return CUDA_SUCCESS;
   }
   if (external) {
@@ -192,21 +239,24 @@ namespace {
 
 /// The content of the 64 bytes of an event handle.
 struct IpcContents {
-  char magic[16];
-  long long os_process;
+  std::array<char, 16> magic;
+  unsigned long long start; ///< of the process
+  unsigned long long inode; ///< of the page
   unsigned long long event; ///< Event::exported
-  int process;
+  int os_process;
+  int process; ///< Process::index
+  int file;    ///< of the page. Negative if no other process of the system can open the event
+  int device;  ///< its number in the machine
+  int unused;
   unsigned check;
 };
-static_assert(sizeof(IpcContents) <= sizeof(CUipcEventHandle));
+static_assert(sizeof(IpcContents) == sizeof(CUipcEventHandle));
 
-constexpr char ipc_magic[16] = "cuevent sim ipc";
+constexpr std::array<char, 16> ipc_magic = {'c', 'u', 'e', 'v', 'e', 'n', 't', ' ',
+                                            's', 'i', 'm', ' ', 'i', 'p', 'c'};
 
-unsigned check_of(const IpcContents& contents) {
-  return static_cast<unsigned>((contents.event ^ static_cast<unsigned long long>(contents.os_process)) *
-                               2654435761u) ^
-         static_cast<unsigned>(contents.process);
-}
+constexpr const char* no_such_event = "Failed to open/create interprocess memory file\n"
+                                      "Failed to open/find remote IPC semaphore pool.";
 
 } // namespace
 
@@ -224,14 +274,50 @@ CUresult Api::cuIpcGetEventHandle(CUipcEventHandle* handle, CUevent event_handle
     crash("another context is current: " + computer_.handles.describe(event_handle));
   if (exported->exported == 0) exported->exported = ++computer_.events_exported;
   computer_.exported_events[exported->exported] = {exported->recording, exported->home.context->device};
-  IpcContents contents{};
-  std::memcpy(contents.magic, ipc_magic, sizeof ipc_magic);
-  contents.os_process = getpid();
-  contents.event = exported->exported;
-  contents.process = process_.index;
-  contents.check = check_of(contents);
+  Recording& recording = *exported->recording;
+  if (!recording.page && computer_.running()) {
+    const bool pending = recording.operation && !recording.operation->done();
+    recording.page = EventPage::make(recording.records, pending ? recording.completed : recording.records);
+    refuse_if(!recording.page, CUDA_ERROR_OUT_OF_MEMORY);
+  }
+  const OfferedFile file = recording.page ? recording.page->file() : OfferedFile{this_os_process()};
+  IpcContents contents{ipc_magic,
+                       file.process.start,
+                       file.inode,
+                       exported->exported,
+                       file.process.id,
+                       process_.index,
+                       file.number,
+                       computer_.number_of(exported->home.context->device),
+                       0,
+                       0};
+  contents.check = sum_of_handle(&contents, sizeof contents);
   std::memcpy(handle, &contents, sizeof contents);
   return CUDA_SUCCESS;
+}
+
+/// Of another process of the system. A device finds a complete event if the process has ended.
+std::shared_ptr<Recording> Api::recording_of(const OfferedFile& file) {
+  if (!computer_.running())
+    not_modelled("an event of another process in stepped mode, which has its own clock");
+  if (file.number < 0) not_modelled("an event of a process in stepped mode, which has its own clock");
+  std::erase_if(computer_.recordings_of_others, [](const auto& each) { return each.second.expired(); });
+  std::weak_ptr<Recording>& known = computer_.recordings_of_others[{file.process.id, file.inode}];
+  if (auto open = known.lock()) return open;
+  auto made = std::make_shared<Recording>();
+  known = made;
+  made->page = EventPage::open(file);
+  const int error = errno;
+  if (made->page) { // its last record is one of another process, unless it is complete
+    const std::uint64_t last = made->page->last();
+    if (made->page->is_complete(last)) made->records = made->completed = last;
+    return made;
+  }
+  refuse_if(error == EMFILE || error == ENFILE || error == ENOMEM, CUDA_ERROR_OUT_OF_MEMORY);
+  if (error == EACCES || error == EPERM) not_modelled("an event of a process that must not be looked at");
+  if (lives(file.process)) not_modelled("an event of another process whose context has ended");
+  made->left_behind = true;
+  return made;
 }
 
 CUresult Api::cuIpcOpenEventHandle(CUevent* out, CUipcEventHandle handle) {
@@ -239,22 +325,23 @@ CUresult Api::cuIpcOpenEventHandle(CUevent* out, CUipcEventHandle handle) {
   auto home = current_context();
   IpcContents contents{};
   std::memcpy(&contents, &handle, sizeof contents);
-  refuse_if(std::memcmp(contents.magic, ipc_magic, sizeof ipc_magic) != 0 ||
-                contents.check != check_of(contents),
-            CUDA_ERROR_MAP_FAILED,
-            "Failed to open/create interprocess memory file\n"
-            "Failed to open/find remote IPC semaphore pool.");
-  if (contents.os_process != getpid()) not_modelled("an event handle from another operating-system process");
-  refuse_if(contents.process == process_.index, CUDA_ERROR_INVALID_CONTEXT,
+  refuse_if(contents.magic != ipc_magic || contents.check != sum_of_handle(&contents, sizeof contents),
+            CUDA_ERROR_MAP_FAILED, no_such_event);
+  const OfferedFile page{
+      {contents.os_process, contents.start}, contents.file, contents.inode, whole_pages(1)};
+  const bool of_this = page.process == this_os_process();
+  refuse_if(of_this && contents.process == process_.index, CUDA_ERROR_INVALID_CONTEXT,
             "Error opening locally created eventHandle.");
-  auto exported = computer_.exported_events.find(contents.event);
-  refuse_if(exported == computer_.exported_events.end(), CUDA_ERROR_MAP_FAILED);
-  if (exported->second.device != home->device) not_modelled("opening an event of another device");
+  const auto exported = computer_.exported_events.find(contents.event);
+  refuse_if(of_this && exported == computer_.exported_events.end(), CUDA_ERROR_MAP_FAILED);
+  if (contents.device != computer_.number_of(home->device))
+    not_modelled("opening an event of another device");
+  const auto recording = of_this ? exported->second.recording : recording_of(page);
   auto opened = make<Event>(Kind::event, home.get());
   opened->home = {home, home->generation};
   opened->flags = CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING;
   opened->imported = true;
-  opened->recording = exported->second.recording;
+  opened->recording = recording;
   *out = as<CUevent>(*opened);
   return CUDA_SUCCESS;
 }

@@ -505,17 +505,18 @@ void Api::launch(const std::shared_ptr<Exec::Body>& body, const std::vector<Exec
       last[before] = false;
     }
     if (step.work.type == CU_GRAPH_NODE_TYPE_WAIT_EVENT)
-      operation->after.push_back(step.work.event->recording->operation);
+      operation->after.push_back(last_record(*step.work.event));
     if (step.work.type == CU_GRAPH_NODE_TYPE_EVENT_RECORD) {
       const auto& barriers = step.work.event->home.context->barriers;
       operation->after.insert(operation->after.end(), barriers.begin(), barriers.end());
       // As on a stream, no record of an interprocess event overtakes the one before. Nor does the record
       // of an event for which the graph waits further behind.
       if (step.work.event->interprocess() || is_awaited_further_behind(steps, operations.size()))
-        operation->after.push_back(step.work.event->recording->operation);
+        operation->after.push_back(last_record(*step.work.event));
       if (in_capture != nullptr) {
         recorded_in_capture(*step.work.event, in_capture->capture, in_capture->frontier);
       } else {
+        if (step.enabled) begin_record(*step.work.event, operation->work);
         recorded(*step.work.event, operation);
         step.work.event->recording->by_node = true;
       }

@@ -6,7 +6,6 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <numeric>
 #include <unistd.h>
 
 namespace cuevent::sim {
@@ -31,22 +30,13 @@ static_assert(sizeof(MemoryHandle) == sizeof(CUipcMemHandle));
 
 constexpr std::array<char, 8> magic_of_memory = {'c', 'u', 's', 'i', 'm', 'm', 'e', 'm'};
 
-unsigned check_of(const MemoryHandle& handle) {
-  MemoryHandle without = handle;
-  without.check = 0;
-  std::array<unsigned char, sizeof without> bytes;
-  std::memcpy(bytes.data(), &without, sizeof without);
-  return std::accumulate(bytes.begin(), bytes.end(), 2166136261u,
-                         [](unsigned sum, unsigned char byte) { return (sum ^ byte) * 16777619u; });
-}
-
 /// Refuses what no export has made.
 MemoryHandle contents_of(const CUipcMemHandle& handle) {
   MemoryHandle contents{};
   std::memcpy(&contents, &handle, sizeof contents);
-  refuse_if(contents.magic != magic_of_memory || contents.check != check_of(contents) ||
-                contents.bytes == 0 || contents.bytes > all_memory || contents.process < 0 ||
-                contents.process > 1,
+  refuse_if(contents.magic != magic_of_memory ||
+                contents.check != sum_of_handle(&contents, sizeof contents) || contents.bytes == 0 ||
+                contents.bytes > all_memory || contents.process < 0 || contents.process > 1,
             CUDA_ERROR_INVALID_VALUE);
   return contents;
 }
@@ -80,7 +70,7 @@ CUresult Api::cuIpcGetMemHandle(CUipcMemHandle* out, CUdeviceptr pointer) {
                         computer_.number_of(memory.home.context->device),
                         current == memory.home.context ? 0 : static_cast<unsigned>(current->id),
                         0};
-  contents.check = check_of(contents);
+  contents.check = sum_of_handle(&contents, sizeof contents);
   std::memcpy(out, &contents, sizeof contents);
   return CUDA_SUCCESS;
 }
@@ -144,7 +134,8 @@ CUresult Api::cuIpcOpenMemHandle_v2(CUdeviceptr* out, CUipcMemHandle handle, uns
   return open_memory(out, handle, flags, false);
 }
 
-/// Waits for all work of the context that opened the memory, also if it stays open. Any context may be current.
+/// Waits for all work of the context that opened the memory, also if the memory stays open. Any context may
+/// be current.
 CUresult Api::cuIpcCloseMemHandle(CUdeviceptr pointer) {
   current_context();
   const auto address = static_cast<std::uintptr_t>(pointer);

@@ -264,10 +264,10 @@ CUresult Api::cuStreamWaitEvent(CUstream stream_handle, CUevent event_handle, un
   crash_on_foreign_interprocess_event(*what, *who->home.context);
   // What is complete needs no wait. But a device puts one for each interprocess event, whose state
   // it cannot know; and on the legacy stream, which gathers the work of the blocking streams first.
-  const bool complete = !recording.operation || recording.operation->done();
-  const bool puts_a_wait =
-      !complete || what->interprocess() || (recording.operation && who->type == Stream::Type::legacy);
-  if (puts_a_wait) enqueue(who, wait_work(*what), {recording.operation});
+  const auto record = last_record(*what);
+  const bool complete = !record || record->done();
+  const bool puts_a_wait = !complete || what->interprocess() || (record && who->type == Stream::Type::legacy);
+  if (puts_a_wait) enqueue(who, wait_work(*what), {record});
   return CUDA_SUCCESS;
 }
 

@@ -108,6 +108,7 @@ void Computer::begin_session(const Options& chosen) {
   for (std::size_t i = 0; i < processes.size(); ++i)
     processes[i].index = static_cast<int>(i);
   exported_events.clear();
+  recordings_of_others.clear();
   kernels = {{"", Kernel{}}};
   context_ids = 0;
   stream_ids = 1;

@@ -52,7 +52,9 @@ public:
     int device = 0;
   };
   std::map<unsigned long long, ExportedEvent> exported_events; ///< by Event::exported
-  unsigned long long events_exported = 0;                      ///< in all sessions
+  /// Of events of other processes of the system, by process and inode of the page.
+  std::map<std::pair<int, unsigned long long>, std::weak_ptr<Recording>> recordings_of_others;
+  unsigned long long events_exported = 0; ///< in all sessions
   unsigned long long context_ids = 0;
   unsigned long long stream_ids = 1; ///< 1 is the legacy stream
   unsigned long long capture_ids = 0;

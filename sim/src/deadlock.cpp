@@ -41,6 +41,7 @@ std::string what_releases(const Operation& operation) {
     return "runs forever; cuevent::sim::end_kernels(\"" + operation.work.text + "\") ends it";
   }
   if (operation.stream->held) return "its stream is held; cuevent::sim::release releases it";
+  if (operation.elsewhere) return "waits for the process that has recorded the event";
   if (operation.work.condition)
     return operation.work.type == CU_GRAPH_NODE_TYPE_KERNEL ? "waits for the other ranks of its communicator"
                                                             : "waits for a write to memory";

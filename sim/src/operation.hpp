@@ -108,6 +108,7 @@ struct Operation {
   enum class State { waiting, running, done } state = State::waiting;
   bool abandoned = false; ///< its context ended or its process faulted before it completed
   bool submitted = false; ///< by its own call, not as a node of a graph
+  bool elsewhere = false; ///< work of another process, which this one can only wait for
   Time ended = never;
   std::vector<std::shared_ptr<Operation>> after; ///< emptied once done
   std::vector<Operation*> dependents;

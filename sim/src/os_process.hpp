@@ -29,13 +29,17 @@ struct OfferedFile {
   std::size_t bytes = 0;
 };
 
-/// Makes a file without a name, whose size nobody can change. -1 if the system makes none. Other processes see
-/// the name of its kind.
+/// Makes a file without a name, whose size nobody can change. -1 if the system makes none. Other processes
+/// see its kind.
 int make_offered_file(const char* kind, std::size_t bytes);
 unsigned long long inode_of(int file);
 
-/// Opens the file of another process of this user. -1, with `errno` set, if it is not the file that was offered.
+/// Opens the file of another process of this user. -1, with `errno` set, if it is not the file that was
+/// offered.
 int open_offered_file(const char* kind, const OfferedFile&);
+
+/// A check of all bytes of a handle but the last four, which have it.
+unsigned sum_of_handle(const void*, std::size_t bytes);
 
 /// Bytes that a mapping of this many takes.
 std::size_t whole_pages(std::size_t bytes);

@@ -5,6 +5,7 @@
 #include "api.hpp"
 #include "device_attributes.hpp"
 #include "memory_places.hpp"
+#include "os_process.hpp"
 #include "virtual_memory.hpp"
 
 #include <algorithm>
@@ -274,7 +275,7 @@ CUresult Api::cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* out, 
   CUmemAllocationProp properties{};
   int type_of_place = 0;
   refuse_if(given < 0 || readlink(link.c_str(), name, sizeof name - 1) < 0 ||
-                std::sscanf(name, ("/memfd:" + file_name + "%d:%d").c_str(), &type_of_place,
+                std::sscanf(name, (name_of_link(physical_file) + "%d:%d").c_str(), &type_of_place,
                             &properties.location.id) != 2,
             CUDA_ERROR_UNKNOWN);
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -285,8 +286,12 @@ CUresult Api::cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* out, 
     properties.location.id = device(*seen);
   }
   struct stat found {};
-  const int file = fcntl(given, F_DUPFD_CLOEXEC, 0);
-  refuse_if(file < 0 || fstat(file, &found) != 0, CUDA_ERROR_UNKNOWN);
+  int file = fcntl(given, F_DUPFD_CLOEXEC, 0);
+  if (file >= 0 && (!has_fixed_size(file) || fstat(file, &found) != 0 || found.st_size == 0)) {
+    close(file);
+    file = -1;
+  }
+  refuse_if(file < 0, CUDA_ERROR_UNKNOWN);
   const auto made = make<PhysicalMemory>(Kind::physical_memory, nullptr);
   made->file = file;
   made->bytes = static_cast<std::size_t>(found.st_size);

@@ -36,9 +36,6 @@ std::optional<OsProcess> process_of(int id) {
   return found;
 }
 
-/// The beginning of the link of an open file.
-std::string name_of_link(const char* kind) { return "/memfd:" + (std::string("cuevent-sim-") + kind); }
-
 bool is_link_of(const std::string& path, const char* kind) {
   char name[128] = {};
   if (readlink(path.c_str(), name, sizeof name - 1) < 0) return false;
@@ -58,6 +55,8 @@ bool is_offered(int file, const OfferedFile& offered) {
 
 } // namespace
 
+std::string name_of_link(const char* kind) { return "/memfd:" + (std::string("cuevent-sim-") + kind); }
+
 OsProcess this_os_process() {
   static OsProcess self;
   if (self.id != getpid()) self = process_of(getpid()).value_or(OsProcess{getpid(), 0}); // after a fork, too
@@ -74,6 +73,11 @@ int make_offered_file(const char* kind, std::size_t bytes) {
     return file;
   close(file);
   return -1;
+}
+
+bool has_fixed_size(int file) {
+  const int seals = fcntl(file, F_GET_SEALS);
+  return seals >= 0 && (seals & seals_of_size) == seals_of_size;
 }
 
 unsigned long long inode_of(int file) {
@@ -95,8 +99,7 @@ int open_offered_file(const char* kind, const OfferedFile& offered) {
   close(seen);
   errno = error;
   if (file < 0) return -1;
-  const int seals = fcntl(file, F_GET_SEALS);
-  if (seals >= 0 && (seals & seals_of_size) == seals_of_size) return file;
+  if (has_fixed_size(file)) return file;
   close(file);
   errno = ENOENT;
   return -1;

@@ -29,9 +29,14 @@ struct OfferedFile {
   std::size_t bytes = 0;
 };
 
+/// The beginning of the link of an open file of this kind.
+std::string name_of_link(const char* kind);
+
 /// Makes a file without a name, whose size nobody can change. -1 if the system makes none. Other processes
 /// see its kind.
 int make_offered_file(const char* kind, std::size_t bytes);
+/// Whether it is such a file: reading what it shows is safe then, whatever its maker does.
+bool has_fixed_size(int file);
 unsigned long long inode_of(int file);
 
 /// Opens the file of another process of this user. -1, with `errno` set, if it is not the file that was

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "virtual_memory.hpp"
 
+#include "os_process.hpp"
 #include "process.hpp"
 #include "refusal.hpp"
 
@@ -20,10 +21,10 @@ constexpr int reserved = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 
 /// The name tells another process where the memory is.
 bool make_file(PhysicalMemory& memory, int number) {
-  const std::string name =
-      file_name + std::to_string(memory.properties.location.type) + ":" + std::to_string(number);
-  memory.file = memfd_create(name.c_str(), MFD_CLOEXEC);
-  if (memory.file < 0 || ftruncate(memory.file, static_cast<off_t>(memory.bytes)) != 0) return false;
+  const std::string kind =
+      physical_file + std::to_string(memory.properties.location.type) + ":" + std::to_string(number);
+  memory.file = make_offered_file(kind.c_str(), memory.bytes);
+  if (memory.file < 0) return false;
   void* const content = mmap(nullptr, memory.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory.file, 0);
   if (content == MAP_FAILED) return false;
   std::memset(content, fresh, memory.bytes);
@@ -68,7 +69,8 @@ void show(const PhysicalMemory& memory, std::uintptr_t address) {
 }
 
 void hide(std::uintptr_t address, std::size_t bytes) {
-  mmap(pointer(address), bytes, PROT_NONE, reserved | MAP_FIXED, -1, 0);
+  void* const hidden = mmap(pointer(address), bytes, PROT_NONE, reserved | MAP_FIXED, -1, 0);
+  refuse_if(hidden == MAP_FAILED, CUDA_ERROR_OUT_OF_MEMORY);
 }
 
 } // namespace cuevent::sim

@@ -72,8 +72,8 @@ private:
   std::size_t bytes_ = 0;
 };
 
-/// The first part of the name of the file, before its place.
-inline const std::string file_name = "cuevent-sim:";
+/// The first part of the kind of the file, before its place.
+inline constexpr const char* physical_file = "physical:";
 
 /// Makes the file. `number` is the one of its device in the machine. False if the system makes no file.
 bool make_file(PhysicalMemory&, int number);

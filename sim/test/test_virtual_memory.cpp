@@ -3,6 +3,8 @@
 #include "death.hpp"
 #include "fixture.hpp"
 
+#include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 #include <vector>
 
@@ -103,6 +105,22 @@ TEST_CASE("two addresses show the same memory, and so does a descriptor") {
   CHECK(f.read(range + 2 * piece, 1).front() == 5);
   CHECK(f.cu.memory_export(&file, f.create(), CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0) ==
         CUDA_ERROR_INVALID_VALUE);
+}
+
+TEST_CASE("a descriptor of memory that its maker could still shorten is refused") {
+  VirtualMemory f;
+  const int file = memfd_create("cuevent-sim-physical:1:0", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  REQUIRE(file >= 0);
+  REQUIRE(ftruncate(file, piece) == 0);
+  CUmemGenericAllocationHandle imported = 0;
+  const auto import = [&] {
+    return f.cu.memory_import(&imported, reinterpret_cast<void*>(static_cast<std::intptr_t>(file)),
+                              CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+  };
+  CHECK(import() == CUDA_ERROR_UNKNOWN);
+  REQUIRE(fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0);
+  CHECK(import() == CUDA_SUCCESS);
+  close(file);
 }
 
 TEST_CASE("memory that is mapped is not freed, registered or unregistered") {

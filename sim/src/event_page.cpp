@@ -28,7 +28,8 @@ std::shared_ptr<EventPage> EventPage::make(std::uint64_t records, std::uint64_t 
   if (file.number < 0) return nullptr;
   file.inode = inode_of(file.number);
   if (!made->show(file.number)) return nullptr;
-  new (made->words_) Words{records, completed, static_cast<std::uint64_t>(file.process.id), file.process.start};
+  new (made->words_)
+      Words{records, completed, static_cast<std::uint64_t>(file.process.id), file.process.start};
   return made;
 }
 
@@ -65,9 +66,8 @@ std::uint64_t EventPage::begin_record() {
 
 void EventPage::end_record(std::uint64_t number) {
   std::uint64_t now = words_->completed.load(std::memory_order_relaxed);
-  while (now < number &&
-         !words_->completed.compare_exchange_weak(now, number, std::memory_order_release,
-                                                  std::memory_order_relaxed)) {
+  while (now < number && !words_->completed.compare_exchange_weak(now, number, std::memory_order_release,
+                                                                  std::memory_order_relaxed)) {
   }
 }
 

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <string>
 #include <string_view>
+#include <strings.h>
 #include <utility>
 
 namespace cuevent::sim {
@@ -28,18 +29,38 @@ CUresult Api::cuInit(unsigned int flags) {
   return CUDA_SUCCESS;
 }
 
-/// Programs set the variable before they first use the driver, which may be long after it was loaded.
+namespace {
+
+[[noreturn]] void value_not_modelled(const char* variable, const char* value, const char* advice) {
+  environment::Text shown;
+  shown.add(value);
+  not_modelled(std::string(variable) + '=' + shown.get() + ": " + advice);
+}
+
+/// The devices are in one order, by their buses, and one is as fast as the other.
+bool is_order(const char* value) {
+  constexpr const char* orders[] = {"PCI_BUS_ID", "FASTEST_FIRST"};
+  if (std::ranges::any_of(orders, [&](const char* order) { return std::strcmp(order, value) == 0; }))
+    return true;
+  if (*value == '\0' ||
+      std::ranges::any_of(orders, [&](auto* order) { return strcasecmp(order, value) == 0; }))
+    value_not_modelled("CUDA_DEVICE_ORDER", value, "write PCI_BUS_ID or FASTEST_FIRST");
+  return false;
+}
+
+} // namespace
+
+/// Programs set the variables before they first use the driver, which may be long after it was loaded.
 void Api::see_devices() {
+  const char* const order = std::getenv("CUDA_DEVICE_ORDER");
+  refuse_if(order != nullptr && !is_order(order), CUDA_ERROR_INVALID_DEVICE);
   const char* const value = std::getenv("CUDA_VISIBLE_DEVICES");
   if (value == nullptr) return;
-  auto visible = visible_devices(value, computer_.options.devices);
-  if (!visible) {
-    environment::Text shown;
-    shown.add(value);
-    not_modelled(std::string("CUDA_VISIBLE_DEVICES=") + shown.get() +
-                 ": write each device once, as its index or as its whole UUID, without spaces");
-  }
-  computer_.visible = std::move(*visible);
+  auto [meaning, numbers] = visible_devices(value, computer_.options.devices);
+  if (meaning == Visibility::unknown)
+    value_not_modelled("CUDA_VISIBLE_DEVICES", value, "write each device as its index or as its whole UUID");
+  refuse_if(meaning == Visibility::twice, CUDA_ERROR_INVALID_DEVICE);
+  computer_.visible = std::move(numbers);
 }
 
 CUresult Api::cuDriverGetVersion(int* version) {

@@ -4,20 +4,18 @@
 #include "device_identity.hpp"
 
 #include <algorithm>
-#include <charconv>
-#include <optional>
+#include <cstddef>
+#include <cstdlib>
 #include <string>
 #include <string_view>
-#include <system_error>
-#include <vector>
 
 namespace cuevent::sim {
 namespace {
 
-enum class EntryKind { index, uuid, invalid, unknown };
+enum class EntryKind { index, uuid, of_instance, none, unknown };
 
 struct Meaning {
-  EntryKind entry = EntryKind::invalid;
+  EntryKind entry = EntryKind::none;
   int number = 0;
 };
 
@@ -28,52 +26,59 @@ std::string lower(std::string_view text) {
   return made;
 }
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
-/// A number with a space, a sign, zeros or a text around it may be an index.
+/// Spaces and a sign may come before the digits, and any text after them.
 Meaning index_of(std::string_view entry, int devices) {
-  if (!std::ranges::all_of(entry, is_digit) || (entry.size() > 1 && entry.front() == '0'))
-    return {EntryKind::unknown};
-  int number = 0;
-  const auto [end, error] = std::from_chars(entry.data(), entry.data() + entry.size(), number);
-  return error == std::errc() && number < devices ? Meaning{EntryKind::index, number}
-                                                  : Meaning{EntryKind::invalid};
+  const std::string text(entry);
+  char* end = nullptr;
+  const long number = std::strtol(text.c_str(), &end, 10);
+  if (end == text.c_str() || number < 0 || number >= devices) return {};
+  return {EntryKind::index, static_cast<int>(number)};
 }
 
-/// The beginning of a UUID is enough if it is the beginning of no other one, but all simulated devices differ
-/// in the last digit.
-Meaning uuid_of(std::string_view entry, int devices) {
-  const std::string beginning = "GPU-" + lower(entry.substr(4));
+/// The beginning of a UUID is enough if it is the beginning of no other one.
+Meaning uuid_of(std::string_view digits, int devices) {
+  const std::string beginning = "GPU-" + lower(digits);
+  Meaning found;
   for (int number = 0; number != devices; ++number) {
     const std::string uuid = uuid_text_of(number);
-    if (entry == uuid) return {EntryKind::uuid, number};
-    if (uuid.starts_with(beginning)) return {EntryKind::unknown};
+    if (beginning == uuid || beginning == uuid + ' ') return {EntryKind::uuid, number};
+    if (beginning.starts_with(uuid)) return {EntryKind::unknown};
+    if (!uuid.starts_with(beginning)) continue;
+    if (found.entry == EntryKind::uuid) return {}; // it names two
+    found = {EntryKind::uuid, number};
   }
-  return {EntryKind::invalid};
+  return digits.empty() && devices == 1 ? Meaning{EntryKind::unknown} : found;
+}
+
+/// The name of an instance of a device can be the UUID of the whole device. No other name was asked about.
+Meaning instance_of(std::string_view digits, int devices) {
+  for (int number = 0; number != devices; ++number)
+    if (uuid_text_of(number).substr(4) == digits) return {EntryKind::of_instance, number};
+  return {EntryKind::unknown};
 }
 
 Meaning device_of(std::string_view entry, int devices) {
-  if (lower(entry.substr(0, 4)) == "gpu-") return uuid_of(entry, devices);
-  if (entry.empty()) return {EntryKind::invalid};
-  const char first = entry.front();
-  if (is_digit(first) || first == '+' || first == ' ' || first == '\t') return index_of(entry, devices);
-  return {EntryKind::invalid};
+  if (entry.starts_with("GPU-")) return uuid_of(entry.substr(4), devices);
+  if (entry.starts_with("MIG-")) return instance_of(entry.substr(4), devices);
+  return index_of(entry, devices);
 }
 
 } // namespace
 
-std::optional<std::vector<int>> visible_devices(std::string_view value, int devices) {
-  std::vector<int> visible;
-  EntryKind kind = EntryKind::invalid;
+VisibleDevices visible_devices(std::string_view value, int devices) {
+  VisibleDevices visible;
+  EntryKind kind = EntryKind::none;
   for (std::string_view rest = value; !rest.empty();) {
     const std::string_view entry = rest.substr(0, rest.find(','));
     const Meaning found = device_of(entry, devices);
-    if (found.entry == EntryKind::invalid) break; // it hides all that follow
-    const bool mixed = !visible.empty() && found.entry != kind;
-    if (found.entry == EntryKind::unknown || mixed || std::ranges::count(visible, found.number) != 0)
-      return std::nullopt;
+    const auto of_instance = [&](EntryKind one) { return one == EntryKind::of_instance; };
+    const bool mixed = kind != EntryKind::none && found.entry != kind;
+    if (found.entry == EntryKind::unknown || (mixed && (of_instance(kind) || of_instance(found.entry))))
+      return {Visibility::unknown, {}};
+    if (found.entry == EntryKind::none || mixed) break; // it hides itself and all that follow
+    if (std::ranges::count(visible.numbers, found.number) != 0) return {Visibility::twice, {}};
     kind = found.entry;
-    visible.push_back(found.number);
+    visible.numbers.push_back(found.number);
     rest.remove_prefix(std::min(rest.size(), entry.size() + 1));
   }
   return visible;

@@ -199,7 +199,7 @@ void more(Lab&) {}
 std::vector<Scenario> core_dumps_scenarios() {
   return {{"core_dumps.get_and_set", get_and_set, Place::alone},
           {"core_dumps.then", then, Place::alone},
-          {"core_dumps.more", more, Place::probe}};
+          {"core_dumps.more", more, Place::alone}};
 }
 
 } // namespace transcript

@@ -354,7 +354,7 @@ std::vector<Scenario> managed_memory_scenarios() {
           {"managed.ranges", ranges, Place::last},
           {"managed.batches", batches, Place::last},
           {"managed.more_batches", more_batches, Place::last},
-          {"managed.unasked", unasked, Place::probe}};
+          {"managed.unasked", unasked, Place::alone}};
 }
 
 } // namespace transcript

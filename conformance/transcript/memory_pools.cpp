@@ -673,7 +673,7 @@ std::vector<Scenario> memory_pools_scenarios() {
           {"pools.by_place", by_place, Place::last},
           {"pools.host_and_managed", host_and_managed, Place::child},
           {"pools.access", access, Place::child},
-          {"pools.unasked", unasked, Place::probe}};
+          {"pools.unasked", unasked, Place::alone}};
 }
 
 } // namespace transcript

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t name_room = 1024; ///< of the names of files and pipes
 constexpr int generation_flags = 7;     // CU_COREDUMP_GENERATION_FLAGS, since CUDA 12.5
-constexpr unsigned without_host = 0x10, lightweight = 0x2f, known_flags = without_host | lightweight;
+constexpr unsigned without_host = 0x10, lightweight = 0x2f;
 
 enum class Scope { context, process };
 
@@ -47,14 +47,11 @@ void get(const CoreDumpSettings& settings, CUcoredumpSettings attribute, void* v
   case CU_COREDUMP_TRIGGER_HOST:
     tell((settings.left_out & without_host) == 0, value);
     return;
-  case CU_COREDUMP_LIGHTWEIGHT: {
-    const unsigned parts = settings.left_out & lightweight;
-    if (parts != 0 && parts != lightweight) not_modelled("whether a core dump without some parts is light");
-    tell(parts != 0, value);
+  case CU_COREDUMP_LIGHTWEIGHT:
+    tell((settings.left_out & lightweight) == lightweight, value);
     return;
-  }
   case CU_COREDUMP_ENABLE_USER_TRIGGER:
-    tell(settings.by_pipe, value);
+    std::memcpy(value, &settings.by_pipe, 1);
     return;
   case generation_flags:
     std::memcpy(value, &settings.left_out, sizeof settings.left_out);
@@ -90,25 +87,21 @@ void set(CoreDumpSettings& settings, CUcoredumpSettings attribute, const void* v
   case CU_COREDUMP_LIGHTWEIGHT:
     leave_out(lightweight, byte() != 0);
     return;
-  case CU_COREDUMP_ENABLE_USER_TRIGGER: // another value than 1 is not measured: core_dumps.more
-    settings.by_pipe = byte() != 0;
-    if (!settings.by_pipe) return;
+  case CU_COREDUMP_ENABLE_USER_TRIGGER:
+    settings.by_pipe = byte();
+    if (settings.by_pipe == 0) return;
     settings.on_exception = 1;
     if (settings.pipe.empty()) settings.pipe = default_pipe();
     return;
-  case generation_flags: {
-    unsigned flags = 0;
-    std::memcpy(&flags, value, sizeof flags);
-    if ((flags & ~known_flags) != 0) not_modelled("core dumps with flags " + std::to_string(flags));
-    settings.left_out = flags;
+  case generation_flags: // unknown ones too
+    std::memcpy(&settings.left_out, value, sizeof settings.left_out);
     return;
-  }
   case CU_COREDUMP_FILE:
     settings.file = name(scope == Scope::context ? size : name_room - 1);
     return;
   default:
-    refuse_if(settings.by_pipe, CUDA_ERROR_NOT_SUPPORTED);
-    settings.pipe = name(name_room - 1); // which name it then has is not measured: core_dumps.more
+    refuse_if(settings.by_pipe != 0, CUDA_ERROR_NOT_SUPPORTED);
+    settings.pipe = name(name_room - 1);
   }
 }
 

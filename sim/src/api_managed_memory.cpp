@@ -253,7 +253,7 @@ CUresult Api::cuMemRangeGetAttributes(void** data, size_t* sizes, CUmem_range_at
 
 #if CUDA_VERSION >= 13000
 /// Ranges that one call discards, prefetches, or both. Each place counts from its index on, until the index
-/// of a later place. Which place counts after indices that fall was not measured: managed.unasked
+/// of the next place is reached.
 struct Api::ManagedBatch {
   const char* verb;
   bool discards;
@@ -267,9 +267,12 @@ struct Api::ManagedBatch {
   std::size_t place_count = 0;
 
   const CUmemLocation& place_for(std::size_t range) const {
-    std::size_t place = place_count - 1;
-    while (first[place] > range)
-      --place; // the first one counts from 0 on
+    std::size_t place = 0; // counts from 0 on
+    for (std::size_t one = 0; one <= range; ++one) {
+      if (place + 1 == place_count || first[place + 1] > one) continue;
+      if (first[place + 1] < one) not_modelled("the place of a range beyond two indices that fall");
+      ++place;
+    }
     return places[place];
   }
 };

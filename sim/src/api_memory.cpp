@@ -71,11 +71,12 @@ bool Api::has_bytes(std::uintptr_t address, std::size_t bytes, unsigned access) 
   return offset <= memory->named.bytes && bytes <= memory->named.bytes - offset;
 }
 
-/// Access of one of several devices is enough. Not measured: pools.unasked
 std::byte* Api::reachable(std::uintptr_t address, std::size_t bytes, unsigned access) {
   const Allocation* const of = allocation_of(address);
-  const bool nobody_may = of != nullptr && of->of_host_pool() && of->pool->devices_with_access == 0;
-  refuse_if(nobody_may || !has_bytes(address, bytes, access), CUDA_ERROR_INVALID_VALUE);
+  const auto& stack = thread().contexts;
+  const unsigned devices = stack.empty() ? ~0u : 1u << stack.back()->device;
+  const bool may = of == nullptr || !of->of_host_pool() || (of->pool->devices_with_access & devices) != 0;
+  refuse_if(!may || !has_bytes(address, bytes, access), CUDA_ERROR_INVALID_VALUE);
   return reinterpret_cast<std::byte*>(address);
 }
 

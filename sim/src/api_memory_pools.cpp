@@ -18,7 +18,7 @@
 namespace cuevent::sim {
 
 void trim(Process& process, MemoryPool& pool, std::uint64_t bytes) {
-  const std::uint64_t needed = rounded(pool.used, chunk);
+  const std::uint64_t needed = rounded(pool.in_use(), chunk);
   while (pool.reserved > needed && pool.reserved - chunk >= bytes)
     pool.reserved -= chunk;
   if (pool.reserved > needed) return;
@@ -29,10 +29,8 @@ void trim(Process& process, MemoryPool& pool, std::uint64_t bytes) {
 }
 
 void trim_pools(Process& process) {
-  for (auto& pool : process.memory_pools) {
-    pool->used -= std::exchange(pool->given_back, 0);
+  for (auto& pool : process.memory_pools)
     trim(process, *pool, pool->threshold);
-  }
 }
 
 namespace {
@@ -66,7 +64,7 @@ std::set<const Operation*> unfinished_before(const std::vector<std::shared_ptr<O
 /// the pool then gives the memory back to the device.
 void give_back(Process& process, Allocation& allocation) {
   MemoryPool& pool = *allocation.pool;
-  if (pool.threshold == 0 && pool.used - pool.given_back == allocation.bytes)
+  if (pool.threshold == 0 && pool.in_use() == allocation.bytes)
     process.released.insert(allocation.number);
   pool.given_back += allocation.bytes;
   pool.idle.emplace(rounded(allocation.bytes, granule), IdleBlock{std::move(allocation.memory)});
@@ -75,7 +73,7 @@ void give_back(Process& process, Allocation& allocation) {
 
 bool MemoryPool::has_room_for(std::size_t bytes, std::size_t idle_elsewhere) const {
   return most_bytes == 0 || most_bytes > all_memory ||
-         used + idle_elsewhere + bytes <= rounded(most_bytes, chunk);
+         in_use() + idle_elsewhere + bytes <= rounded(most_bytes, chunk);
 }
 
 /// Takes a block that the stream can use, or makes one. If the pool has no room, the stream waits for the
@@ -102,7 +100,7 @@ std::unique_ptr<std::byte[]> Api::block_of(MemoryPool& pool, std::size_t size, c
   for (const auto& [bytes, block] : pool.idle)
     if (!can_use(block)) elsewhere += bytes;
   if (pool.has_room_for(size, elsewhere)) {
-    pool.reserved = std::max(pool.reserved, std::uint64_t{rounded(pool.used + elsewhere + size, chunk)});
+    pool.reserved = std::max(pool.reserved, std::uint64_t{rounded(pool.in_use() + elsewhere + size, chunk)});
     return std::make_unique<std::byte[]>(size + granule);
   }
   refuse_if(!pool.has_room_for(size) || pool.internal_dependencies == 0, CUDA_ERROR_OUT_OF_MEMORY);
@@ -263,7 +261,13 @@ CUresult Api::cuMemPoolDestroy(CUmemoryPool handle) {
   refuse_if(gone->is_default, CUDA_ERROR_INVALID_VALUE);
   for (auto& [device, pools] : process_.pools)
     if (pools.current == gone) pools.current = pools.standard;
-  // Elsewhere the default pool does not become the current one. What does was not measured: pools.unasked
+  // Elsewhere a pool that nobody made becomes the current one. What it can do is not known.
+  for (auto& [kind, pools] : process_.other_pools) {
+    if (pools.current != gone) continue;
+    pools.current = new_pool(kind);
+    std::erase(process_.memory_pools, pools.current);
+    computer_.handles.remove(*pools.current, ending());
+  }
   std::erase(process_.memory_pools, gone); // its allocations live on
   computer_.handles.remove(*gone, ending());
   return CUDA_SUCCESS;
@@ -376,7 +380,7 @@ CUresult Api::allocate_on(CUdeviceptr* out, std::size_t bytes, CUmemoryPool hand
   allocation.address = rounded(reinterpret_cast<std::uintptr_t>(allocation.memory.get()), granule);
   from->used += bytes;
   from->used_high = std::max(from->used_high, from->used);
-  from->reserved = std::max(from->reserved, std::uint64_t{rounded(from->used, chunk)});
+  from->reserved = std::max(from->reserved, std::uint64_t{rounded(from->in_use(), chunk)});
   from->reserved_high = std::max(from->reserved_high, from->reserved);
   *out = add(std::move(allocation));
   Work work;

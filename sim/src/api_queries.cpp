@@ -286,7 +286,6 @@ bool Api::pointer_attribute(void* data, CUpointer_attribute attribute, const All
     put(data, !known || !of->pool ? nullptr : as<CUmemoryPool>(*of->pool));
     return known;
   case CU_POINTER_ATTRIBUTE_MAPPING_SIZE: {
-    // Of pools of the host and of managed memory, this and the base are not measured: pools.unasked
     const bool in_pages = known && (of->made_here() || of->imported);
     const std::size_t piece = !in_pages ? 1 : of->pool ? 16 * page : page;
     if (known) put(data, rounded(of->bytes, piece));

@@ -9,7 +9,7 @@ namespace cuevent::sim {
 /// Whether the host is in a dump, and whether a dump is lightweight, follows from what is left out.
 struct CoreDumpSettings {
   unsigned char on_exception = 0; ///< as it was given
-  bool by_pipe = false;
+  unsigned char by_pipe = 0;      ///< as it was given
   unsigned left_out = 0; ///< CUCoredumpGenerationFlags
   std::string file;
   std::string pipe; ///< of the process

@@ -47,13 +47,12 @@ struct MemoryPool : Object {
   bool is_default = false;
   int follow_events = 1, opportunistic = 1, internal_dependencies = 1;
   std::uint64_t most_bytes = 0; ///< zero: no limit
-  /// What cuMemFree returned, and the used size still counts: until a call waits, as far as is known.
-  /// Not measured: pools.unasked
-  std::uint64_t given_back = 0;
+  std::uint64_t given_back = 0; ///< what cuMemFree returned, and the used size still counts
   std::uint64_t threshold = 0;
   std::uint64_t used = 0, used_high = 0, reserved = 0, reserved_high = 0;
   std::multimap<std::size_t, IdleBlock> idle; ///< by size, those freed first before others
 
+  std::uint64_t in_use() const { return used - given_back; }
   /// A pool takes whole chunks, so its limit is a multiple of them too.
   bool has_room_for(std::size_t bytes, std::size_t idle_elsewhere = 0) const;
 };

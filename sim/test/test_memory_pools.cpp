@@ -229,21 +229,22 @@ TEST_CASE("cuMemFree does not wait for a fill, which ends with a fault") {
   }
 }
 
-TEST_CASE("what cuMemFree returns to a pool counts as used until a call waits") {
+TEST_CASE("what cuMemFree returns to a pool counts as used, and is not reserved") {
   Pools f;
   const CUmemoryPool pool = f.pool(on_host);
   CUdeviceptr pointer = 0;
-  const auto used = [&] {
+  const auto size = [&](CUmemPool_attribute which) {
     std::uint64_t bytes = 0;
-    OK(f.pool_attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &bytes));
+    OK(f.pool_attribute(pool, which, &bytes));
     return bytes;
   };
   OK(f.allocate(&pointer, 1000, pool, f.stream));
   OK(f.cu.stream_synchronize(f.stream));
   OK(f.free(pointer));
-  CHECK(used() == 1000);
+  CHECK(size(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) == 32 << 20);
   OK(f.cu.stream_synchronize(f.stream));
-  CHECK(used() == 0);
+  CHECK(size(CU_MEMPOOL_ATTR_USED_MEM_CURRENT) == 1000);
+  CHECK(size(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) == 0);
 }
 
 TEST_CASE("each place has a pool for each type of memory") {
@@ -262,6 +263,7 @@ TEST_CASE("each place has a pool for each type of memory") {
   OK(f.destroy_pool(pool));
   OK(f.current(&found, &place, type));
   CHECK(found != of_device);
+  CHECK(found != pool);
 
   CUmemLocation nowhere = {CU_MEM_LOCATION_TYPE_NONE, 0};
   OK(f.standard(&found, &nowhere, type));

@@ -368,15 +368,15 @@ void more_textures(Lab& lab) {
 std::vector<Scenario> arrays_scenarios() {
   return {{"arrays.limits", limits},
           {"arrays.unmapped", unmapped, Place::last},
-          {"arrays.requirements", requirements, Place::probe},
-          {"arrays.unmapped_copy.4096", unmapped_copy<4096>, Place::probe},
-          {"arrays.unmapped_copy.65536", unmapped_copy<65536>, Place::probe},
+          {"arrays.requirements", requirements, Place::alone},
+          {"arrays.unmapped_copy.4096", unmapped_copy<4096>, Place::last},
+          {"arrays.unmapped_copy.65536", unmapped_copy<65536>, Place::last},
           {"arrays.mipmapped", mipmapped},
           {"arrays.exec", exec},
-          {"arrays.more", more, Place::probe},
+          {"arrays.more", more, Place::alone},
           {"textures.contexts", texture_contexts, Place::alone},
           {"textures.views", views},
-          {"textures.more", more_textures, Place::probe}};
+          {"textures.more", more_textures, Place::alone}};
 }
 
 } // namespace transcript

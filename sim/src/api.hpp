@@ -261,6 +261,7 @@ private:
   End array_end(CUarray, std::size_t x, std::size_t y, std::size_t z, const CUDA_MEMCPY3D&,
                 std::size_t& pitch, std::size_t& layer);
   CUresult copy_line(CUDA_MEMCPY3D, std::size_t bytes, const CopyStream&);
+  void copy_to_unmapped(std::size_t bytes, const void* from, const CopyStream&);
   Box checked(const CUDA_MEMCPY3D&);
 #if CUDA_VERSION >= 12080
   CUresult batch(CUdeviceptr* to, CUdeviceptr* from, size_t* sizes, size_t count, CUmemcpyAttributes*,

@@ -6,6 +6,7 @@
 #include "device_attributes.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <initializer_list>
 #include <iterator>
@@ -246,7 +247,6 @@ CUresult Api::cuArrayCreate_v2(CUarray* out, const CUDA_ARRAY_DESCRIPTOR* shape)
 }
 
 /// Waits for all work of its context, as the end of other memory does. The level of a mipmapped array stays.
-/// Whether that call waits, and whether captures refuse it, is not measured: arrays.more
 CUresult Api::cuArrayDestroy(CUarray handle) {
   unsafe_call();
   const auto ended = array(handle);
@@ -270,6 +270,25 @@ CUresult Api::cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR* out, CUarray handle
   return CUDA_SUCCESS;
 }
 
+namespace {
+
+/// The memory that an array needs, in pages. A device orders the bytes in blocks. Their padding was measured
+/// for sides that are powers of two, and for arrays that fit into one page with it.
+std::size_t bytes_in_pages(const CUDA_ARRAY3D_DESCRIPTOR& shape) {
+  constexpr std::size_t page = 65'536, narrowest = 64, least_rows = 16;
+  const bool layers = (shape.Flags & layered) != 0;
+  const std::size_t row = shape.Width * element_bytes(shape.Format, shape.NumChannels);
+  const std::size_t padded = std::max(std::bit_ceil(row), narrowest) *
+                             std::max(std::bit_ceil(shape.Height), least_rows) *
+                             (layers ? shape.Depth : std::bit_ceil(extent(shape.Depth)));
+  const bool deep = !layers && shape.Depth != 0 && shape.Depth < 64;
+  if (shape.Height == 0 || deep || (padded > page && padded != bytes_of(shape)))
+    not_modelled("the memory of an array whose sides are no powers of two, of a line, or of a flat box");
+  return (padded + page - 1) / page * page;
+}
+
+} // namespace
+
 /// Only a deferred array has them.
 CUresult Api::cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS* out, CUarray handle,
                                            CUdevice which) {
@@ -277,12 +296,9 @@ CUresult Api::cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS* out, 
   const CUDA_ARRAY3D_DESCRIPTOR& shape = array(handle)->shape;
   refuse_if((shape.Flags & deferred) == 0, CUDA_ERROR_INVALID_VALUE);
   device(which);
-  if (shape.Flags != deferred) not_modelled("the memory of a deferred array with other flags");
-  constexpr std::size_t side = 64, page = 65'536;
-  if (shape.Width != side || shape.Height != side || shape.Depth != 0 || bytes_of(shape) != side * side)
-    not_modelled("the memory of a deferred array that is not 64 x 64 bytes");
   *out = {};
-  out->size = out->alignment = page;
+  out->size = bytes_in_pages(shape);
+  out->alignment = 65'536;
   return CUDA_SUCCESS;
 }
 
@@ -290,13 +306,20 @@ CUresult Api::cuArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES* out, CUar
   refuse_if(out == nullptr || handle == nullptr, CUDA_ERROR_INVALID_VALUE);
   const CUDA_ARRAY3D_DESCRIPTOR& shape = array(handle)->shape;
   refuse_if((shape.Flags & sparse) == 0, CUDA_ERROR_INVALID_VALUE);
-  constexpr unsigned tile = 256;
-  if (shape.Width < tile || shape.Height < tile || shape.Depth != 0 ||
-      element_bytes(shape.Format, shape.NumChannels) != 1)
-    not_modelled("the tiles of a sparse array that has no rows of bytes, or less than one tile");
+  const std::size_t bytes = element_bytes(shape.Format, shape.NumChannels);
+  const bool box = shape.Depth != 0 && (shape.Flags & layered) == 0;
+  if (box ? bytes != 1 : bytes != 1 && bytes != 4 && bytes != 16)
+    not_modelled("the tiles of a sparse array of this format");
   *out = {};
-  out->tileExtent.width = out->tileExtent.height = tile;
-  out->tileExtent.depth = 1;
+  const unsigned side = bytes == 1 ? 256 : bytes == 4 ? 128 : 64;
+  out->tileExtent = {side, side, 1};
+  if (box) out->tileExtent = {64, 32, 32};
+  const auto& tile = out->tileExtent;
+  const bool small = shape.Width < tile.width || shape.Height < tile.height;
+  if (box && (small || shape.Depth < tile.depth)) not_modelled("a sparse box that is smaller than one tile");
+  if (!small) return CUDA_SUCCESS;
+  out->miptailSize = bytes_in_pages(shape); // all of the array
+  out->flags = CU_ARRAY_SPARSE_PROPERTIES_SINGLE_MIPTAIL;
   return CUDA_SUCCESS;
 }
 

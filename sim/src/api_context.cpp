@@ -314,6 +314,7 @@ CUresult Api::synchronize_context(const std::shared_ptr<Context>& context) {
   append_event_nodes(*context, work);
   for (auto& operation : work)
     wait_for(operation, "all work of context #" + std::to_string(context->number));
+  if (process_.fault != CUDA_SUCCESS) deliver_fault(); // even if the work ended before the call
   trim_pools(process_);
   return CUDA_SUCCESS;
 }

@@ -27,6 +27,9 @@ constexpr std::size_t most_staged = std::size_t{2} << 20;
 constexpr std::size_t least_returned_early = std::size_t{1} << 20,
                       most_returned_early = std::size_t{16} << 20;
 
+/// The most bytes that a device was asked to copy to an array without memory.
+constexpr std::size_t most_to_unmapped = 4096;
+
 /// A copy through a buffer: the first function reads the source, and the second writes.
 std::pair<std::function<void()>, std::function<void()>> staged(const Box& box) {
   auto buffer = std::make_shared<std::vector<std::byte>>();
@@ -350,7 +353,6 @@ End Api::array_end(CUarray handle, std::size_t x, std::size_t y, std::size_t z, 
   refuse_if(handle == nullptr, CUDA_ERROR_INVALID_VALUE);
   const auto found = array(handle);
   const CUDA_ARRAY3D_DESCRIPTOR& shape = found->shape;
-  if (!found->memory) not_modelled("a copy of a deferred or sparse array");
   const auto inside = [](std::size_t start, std::size_t size, std::size_t all) {
     return start <= all && size <= all - start;
   };
@@ -360,6 +362,7 @@ End Api::array_end(CUarray handle, std::size_t x, std::size_t y, std::size_t z, 
   refuse_if(!inside(x, box.WidthInBytes, pitch) || !inside(y, box.Height, rows) ||
                 !inside(z, box.Depth, std::max<std::size_t>(shape.Depth, 1)),
             CUDA_ERROR_INVALID_VALUE);
+  if (!found->memory) not_modelled("a copy of a deferred or sparse array");
   return {found->memory->start() + x + y * pitch + z * layer, Memory::device, found->memory};
 }
 
@@ -469,8 +472,28 @@ CUresult Api::copy_line(CUDA_MEMCPY3D box, std::size_t bytes, const CopyStream& 
   return copy(checked(box), where);
 }
 
+/// The call returns, and its work fails. Nobody asked about more bytes, or about another call.
+void Api::copy_to_unmapped(std::size_t bytes, const void* from, const CopyStream& where) {
+  if (kind_of(from) != Memory::pageable || bytes > most_to_unmapped)
+    not_modelled("this copy to a deferred array");
+  Work work;
+  work.type = CU_GRAPH_NODE_TYPE_MEMCPY;
+  work.text = "copy " + std::to_string(bytes) + " bytes to an array without memory";
+  work.duration = timing::copy(bytes);
+  work.fault = CUDA_ERROR_LAUNCH_FAILED;
+  enqueue(where.stream, std::move(work), {});
+}
+
 CUresult Api::cuMemcpyHtoA_v2(CUarray to, size_t offset, const void* from, size_t bytes) {
-  return copy_line(host_to_array(to, offset, from), bytes, copy_stream());
+  const CopyStream where = copy_stream();
+  const auto target = to != nullptr && from != nullptr && bytes != 0 ? array(to) : nullptr;
+  if (target == nullptr || target->memory || target->shape.Flags != CUDA_ARRAY3D_DEFERRED_MAPPING)
+    return copy_line(host_to_array(to, offset, from), bytes, where);
+  const std::size_t row =
+      target->shape.Width * element_bytes(target->shape.Format, target->shape.NumChannels);
+  refuse_if(offset > row || bytes > row - offset, CUDA_ERROR_INVALID_VALUE);
+  copy_to_unmapped(bytes, from, where);
+  return CUDA_SUCCESS;
 }
 
 CUresult Api::cuMemcpyAtoH_v2(void* to, CUarray from, size_t offset, size_t bytes) {

@@ -190,8 +190,8 @@ CUgraphExecUpdateResult hindrance(const Work& before, const Work& after) {
     return CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
   if (before.parameters && after.parameters) {
     if (!before.parameters->fit(*after.parameters)) return CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
-    if (!before.parameters->has_arrays_of(*after.parameters))
-      not_modelled("an update of an exec with a copy of another array");
+    if (!before.parameters->has_target_of(*after.parameters))
+      not_modelled("an update of an exec with a copy to another array");
   }
   return CU_GRAPH_EXEC_UPDATE_SUCCESS;
 }

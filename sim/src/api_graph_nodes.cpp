@@ -96,8 +96,6 @@ CUresult Api::cuGraphMemcpyNodeSetParams(CUgraphNode handle, const CUDA_MEMCPY3D
   return CUDA_SUCCESS;
 }
 
-/// Of the copies of arrays, those from the host to an array were measured. The others count as measured too:
-/// not measured: arrays.more
 CUresult Api::cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node,
                                              const CUDA_MEMCPY3D* parameters, CUcontext in) {
   Work& work = step_of(exec, node, CU_GRAPH_NODE_TYPE_MEMCPY);

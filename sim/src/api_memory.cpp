@@ -12,6 +12,9 @@ namespace cuevent::sim {
 
 namespace {
 
+/// Larger memory goes back to the C library at once.
+constexpr std::size_t most_reused = std::size_t{4} << 20;
+
 std::uintptr_t number(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
 
 } // namespace
@@ -117,7 +120,10 @@ CUresult Api::allocate(std::uintptr_t* address, std::size_t bytes, bool host, un
   allocation.home = {home, home->generation};
   // Pages that show a file belong to nothing else.
   const std::size_t unit = host ? granule : whole_pages(1);
-  allocation.memory = std::make_unique_for_overwrite<std::byte[]>(rounded(bytes, unit) + unit);
+  if (!host && process_.last_freed.bytes == bytes && process_.last_freed.memory)
+    allocation.memory = std::move(process_.last_freed.memory);
+  else
+    allocation.memory = std::make_unique_for_overwrite<std::byte[]>(rounded(bytes, unit) + unit);
   allocation.address = rounded(number(allocation.memory.get()), unit);
   std::memset(reinterpret_cast<void*>(allocation.address), fresh, bytes);
   *address = add(std::move(allocation));
@@ -137,6 +143,8 @@ CUresult Api::deallocate(std::uintptr_t address, bool host) {
     give_back(process_, found->second);
   } else {
     end_of_allocation(found->second);
+    if (!host && !found->second.managed && found->second.bytes <= most_reused)
+      process_.last_freed = {found->second.bytes, std::move(found->second.memory)};
   }
   process_.allocations.erase(address);
   return CUDA_SUCCESS;

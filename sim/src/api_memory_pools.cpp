@@ -64,8 +64,7 @@ std::set<const Operation*> unfinished_before(const std::vector<std::shared_ptr<O
 /// the pool then gives the memory back to the device.
 void give_back(Process& process, Allocation& allocation) {
   MemoryPool& pool = *allocation.pool;
-  if (pool.threshold == 0 && pool.in_use() == allocation.bytes)
-    process.released.insert(allocation.number);
+  if (pool.threshold == 0 && pool.in_use() == allocation.bytes) process.released.insert(allocation.number);
   pool.given_back += allocation.bytes;
   pool.idle.emplace(rounded(allocation.bytes, granule), IdleBlock{std::move(allocation.memory)});
   keep_destroyed(process, allocation.pool);

@@ -151,9 +151,11 @@ void Api::wait_for(std::shared_ptr<Operation> operation, const std::string& what
   if (operation->abandoned && process_.fault != CUDA_SUCCESS) deliver_fault();
 }
 
+/// A fault is met even if the work that failed ended before the call.
 void Api::wait_for_all_work_of(const Context& context, const std::string& before) {
   for (auto& tail : tails(context, false))
     wait_for(tail, "all work of context #" + std::to_string(context.number) + " must end before " + before);
+  if (process_.fault != CUDA_SUCCESS) deliver_fault();
 }
 
 CUresult Api::cuStreamQuery(CUstream handle) {

@@ -18,22 +18,19 @@ std::uint64_t attribute(CUdevice_attribute which) {
 
 bool is_plain(CUarray_format format) { return format <= CU_AD_FORMAT_FLOAT && element_bytes(format, 1) != 0; }
 
-/// Bytes were measured with each number of channels, and each format with four. A texture of a line has the
-/// plain formats, and that of ten bits. One or two channels of other plain formats, and their rows, are not
-/// measured: textures.more
-void check_elements(CUarray_format format, unsigned channels, CUresourcetype type) {
-  const bool measured = type == CU_RESOURCE_TYPE_LINEAR && channels == 4;
-  if (!is_plain(format) && !measured) not_modelled("memory of this format as a texture");
-  refuse_if(!(is_plain(format) || format == ten_bits) || element_bytes(format, channels) == 0,
+/// A texture of a line or of rows has the plain formats, and that of ten bits, unlike an array with any
+/// number of channels.
+void check_elements(CUarray_format format, unsigned channels) {
+  refuse_if(!(is_plain(format) || format == ten_bits) || (channels != 1 && channels != 2 && channels != 4),
             CUDA_ERROR_INVALID_VALUE);
 }
 
-/// Of memory of another context of the device, only the texture of an array was measured.
-void check_home(const Birthplace& memory, const Context& user, bool measured) {
-  if (memory.context->family() == user.family()) return;
+/// Whether the memory is of another context. That of another device was not measured.
+bool is_foreign(const Birthplace& memory, const Context& user, bool measured = true) {
+  if (memory.context->family() == user.family()) return false;
   if (!measured || memory.context->device != user.device)
     not_modelled("a texture or surface of another context's memory");
-  refuse(CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
+  return true;
 }
 
 /// The bytes of an element of a view. Zero for no view, for compressed blocks, and for what is no format.
@@ -69,20 +66,21 @@ void Api::check_resource(const CUDA_RESOURCE_DESC& resource, const Context& user
   switch (resource.resType) {
   case CU_RESOURCE_TYPE_ARRAY:
     refuse_if(resource.res.array.hArray == nullptr, CUDA_ERROR_INVALID_VALUE);
-    check_home(array(resource.res.array.hArray)->home, user, !surface);
+    refuse_if(is_foreign(array(resource.res.array.hArray)->home, user, !surface),
+              CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
     return;
   case CU_RESOURCE_TYPE_MIPMAPPED_ARRAY:
     refuse_if(resource.res.mipmap.hMipmappedArray == nullptr, CUDA_ERROR_INVALID_VALUE);
-    check_home(mipmapped_array(resource.res.mipmap.hMipmappedArray)->home, user, false);
+    is_foreign(mipmapped_array(resource.res.mipmap.hMipmappedArray)->home, user); // which is accepted
     return;
   case CU_RESOURCE_TYPE_LINEAR:
     check_address(resource.res.linear.devPtr);
-    check_elements(resource.res.linear.format, resource.res.linear.numChannels, resource.resType);
+    check_elements(resource.res.linear.format, resource.res.linear.numChannels);
     return;
   case CU_RESOURCE_TYPE_PITCH2D: {
     const auto& rows = resource.res.pitch2D;
     check_address(rows.devPtr);
-    check_elements(rows.format, rows.numChannels, resource.resType);
+    check_elements(rows.format, rows.numChannels);
     refuse_if(rows.pitchInBytes % attribute(CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT) != 0 ||
                   rows.pitchInBytes > attribute(CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LINEAR_PITCH) ||
                   rows.width > attribute(CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LINEAR_WIDTH) ||
@@ -95,22 +93,22 @@ void Api::check_resource(const CUDA_RESOURCE_DESC& resource, const Context& user
   }
 }
 
-/// A view has elements of the size that the array has. Measured for one and four bytes: the others count as
-/// measured too. Not measured: textures.more
+/// A view has elements of the size that the array has, and all of its layers.
 void Api::check_view(const CUDA_RESOURCE_VIEW_DESC& view, const CUDA_RESOURCE_DESC& resource) {
   if (resource.resType != CU_RESOURCE_TYPE_ARRAY) not_modelled("a view of this memory");
   const CUDA_ARRAY3D_DESCRIPTOR& shape = array(resource.res.array.hArray)->shape;
   const bool layers = shape.Flags == CUDA_ARRAY3D_LAYERED;
   const std::size_t last_layer = layers ? shape.Depth - 1 : 0;
   if (!is_plain(shape.Format) || (shape.Depth != 0 && !layers) || view.width != shape.Width ||
-      view.height != shape.Height || view.depth != 0 || view.firstMipmapLevel != 0 ||
-      view.lastMipmapLevel != 0 || view.firstLayer != 0 || view.lastLayer != last_layer)
+      view.height != shape.Height || (view.depth != 0 && view.depth != shape.Depth) ||
+      view.firstMipmapLevel != 0 || view.lastMipmapLevel != 0 || view.firstLayer != 0 ||
+      view.lastLayer != last_layer)
     not_modelled("a view of an array that does not show all of its rows or layers");
-  refuse_if(layers, CUDA_ERROR_INVALID_VALUE); // a view without a depth
+  refuse_if(view.depth != shape.Depth, CUDA_ERROR_INVALID_VALUE);
   const std::size_t bytes = element_bytes(shape.Format, shape.NumChannels);
   const bool blocks =
       view.format >= CU_RES_VIEW_FORMAT_UNSIGNED_BC1 && view.format <= CU_RES_VIEW_FORMAT_UNSIGNED_BC7;
-  if (blocks && bytes >= 8) not_modelled("a view of compressed blocks");
+  if (blocks && bytes >= 8 && shape.Format != CU_AD_FORMAT_FLOAT) not_modelled("a view of compressed blocks");
   refuse_if(bytes_of_view(view.format) != bytes, CUDA_ERROR_INVALID_VALUE);
 }
 
@@ -214,7 +212,7 @@ CUresult Api::cuTexObjectGetTextureDesc(CUDA_TEXTURE_DESC* out, CUtexObject obje
   return CUDA_SUCCESS;
 }
 
-/// Of an object without a view, nothing is written. Whether the format is, is not measured: textures.more
+/// Of an object without a view, nothing is written.
 CUresult Api::cuTexObjectGetResourceViewDesc(CUDA_RESOURCE_VIEW_DESC* out, CUtexObject object) {
   const auto& view = bound(object, false).view;
   refuse_if(out == nullptr, CUDA_ERROR_INVALID_VALUE);

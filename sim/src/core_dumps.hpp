@@ -10,7 +10,7 @@ namespace cuevent::sim {
 struct CoreDumpSettings {
   unsigned char on_exception = 0; ///< as it was given
   unsigned char by_pipe = 0;      ///< as it was given
-  unsigned left_out = 0; ///< CUCoredumpGenerationFlags
+  unsigned left_out = 0;          ///< CUCoredumpGenerationFlags
   std::string file;
   std::string pipe; ///< of the process
 };

@@ -51,12 +51,8 @@ struct NodeParameters {
            copy.Depth == other.copy.Depth && fill.height == other.fill.height;
   }
 
-  bool has_arrays_of(const NodeParameters& other) const {
-    const auto same = [](CUmemorytype type, CUarray one, CUarray another) {
-      return type != CU_MEMORYTYPE_ARRAY || one == another;
-    };
-    return same(copy.srcMemoryType, copy.srcArray, other.copy.srcArray) &&
-           same(copy.dstMemoryType, copy.dstArray, other.copy.dstArray);
+  bool has_target_of(const NodeParameters& other) const {
+    return copy.dstMemoryType != CU_MEMORYTYPE_ARRAY || copy.dstArray == other.copy.dstArray;
   }
 };
 

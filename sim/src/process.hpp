@@ -92,6 +92,10 @@ struct Process {
   std::unordered_map<ThreadId, ThreadState> threads;
   std::map<std::uintptr_t, Allocation> allocations; ///< by address
   unsigned long long allocations_made = 0;
+  struct {
+    std::size_t bytes = 0;
+    std::unique_ptr<std::byte[]> memory;
+  } last_freed; ///< of cuMemAlloc. The next allocation of the same size has its address, as on a device
   std::map<std::uintptr_t, AddressRange> ranges;                     ///< that were reserved, by address
   std::vector<std::shared_ptr<PhysicalMemory>> physical_memory;      ///< that was made here
   std::map<std::uintptr_t, std::weak_ptr<GraphMemory>> graph_memory; ///< of all allocation nodes, by address

@@ -3,6 +3,7 @@
 
 #include "everywhere.hpp"
 
+#include <atomic>
 #include <string>
 #include <utility>
 #include <vector>
@@ -506,18 +507,18 @@ void unasked(Lab& lab) {
   }
   {
     const Choosing made(lab);
-    static bool ended = false;
+    static std::atomic<bool> ended{false};
     CUuserObject object = nullptr;
     lab.must(cu.UserObjectCreate(
-                 &object, &ended, [](void* data) { *static_cast<bool*>(data) = true; }, 1,
-                 CU_USER_OBJECT_NO_DESTRUCTOR_SYNC),
+                 &object, &ended, [](void*) { ended = true; }, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC),
              "object");
     lab.is("user_object", cu.GraphRetainUserObject(made.bodies[0], object, 1, CU_GRAPH_USER_OBJECT_MOVE));
     if (CUgraphExec const exec = instantiate(lab, "user_object.instantiate", made.graph, 0)) {
       lab.is("user_object.destroy_node", cu.GraphDestroyNode(made.node));
-      lab.shows("user_object.ended_with_the_node", ended);
+      lab.shows("user_object.ended_with_the_node", ended.load());
       lab.is("user_object.destroy_exec", cu.GraphExecDestroy(exec));
-      lab.shows("user_object.ended_with_the_exec", ended);
+      eventually([&] { return ended ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY; });
+      lab.shows("user_object.ended_with_the_exec", ended.load());
     }
   }
   {
@@ -576,7 +577,7 @@ std::vector<Scenario> conditional_scenarios() {
           {"conditional.clone", clone, Place::child},
           {"conditional.update", update, Place::child},
           {"conditional.unusual", unusual, Place::alone},
-          {"conditional.unasked", unasked, Place::probe}};
+          {"conditional.unasked", unasked, Place::alone}};
 }
 
 } // namespace transcript

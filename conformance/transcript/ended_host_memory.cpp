@@ -36,9 +36,6 @@ constexpr Case cases[] = {
     {"ended_host_memory.to_host.4194304", 4 * mib, Memory::block, Copy::to_host},
     {"ended_host_memory.unregistered.4096", page, Memory::registered},
     {"ended_host_memory.unregistered.4194304", 4 * mib, Memory::registered},
-};
-// What no device was asked.
-constexpr Case more_cases[] = {
     {"ended_host_memory.freed.2097152", 2 * mib},
     {"ended_host_memory.replaced.4194304", 4 * mib, Memory::block, Copy::to_device, End::then_replaced},
     {"ended_host_memory.registered_again.4096", page, Memory::registered, Copy::to_device,
@@ -47,8 +44,6 @@ constexpr Case more_cases[] = {
 
 const Case& case_named(const std::string& name) {
   for (const Case& one : cases)
-    if (name == one.name) return one;
-  for (const Case& one : more_cases)
     if (name == one.name) return one;
   throw SetUpFailure("there is no such case");
 }
@@ -119,8 +114,6 @@ std::vector<Scenario> ended_host_memory_scenarios() {
   std::vector<Scenario> all;
   for (const Case& one : cases)
     all.push_back({one.name, launch, Place::last});
-  for (const Case& one : more_cases)
-    all.push_back({one.name, launch, Place::probe});
   return all;
 }
 

@@ -330,7 +330,7 @@ std::vector<Scenario> lifetime_scenarios() {
           {"lifetime.destroyed_context_push", destroyed_context_push, Place::probe},
           {"lifetime.destroyed_context_streams", destroyed_context_streams, Place::alone},
           {"lifetime.event_of_reset_primary", event_of_reset_primary, Place::alone},
-          {"lifetime.id_of_null", id_of_null, Place::probe},
+          {"lifetime.id_of_null", id_of_null, Place::alone},
           {"lifetime.exec_of_reset_primary", exec_of_reset_primary, Place::probe},
           {"lifetime.primary_released", primary_released, Place::child}};
 }

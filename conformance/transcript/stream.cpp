@@ -472,7 +472,7 @@ std::vector<Scenario> stream_scenarios() {
           {"stream.destroy_default", destroy_default, Place::child},
           {"stream.full_queue", full_queue, Place::child},
           {"stream.beside_full_queue", beside_full_queue, Place::child, 1, 9},
-          {"stream.questions_beside_full_queue", questions_beside_full_queue, Place::probe},
+          {"stream.questions_beside_full_queue", questions_beside_full_queue, Place::alone},
           {"stream.ends_beside_full_queue", ends_beside_full_queue, Place::child, 1, 9},
           {"stream.queue_by_kind", queue_by_kind, Place::child, 1, 10},
           {"stream.full_of_records", full_of_records, Place::child}};

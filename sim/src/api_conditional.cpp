@@ -24,7 +24,7 @@ void Api::must_not_be_captured(const Graph& graph) {
   for (const auto& capture : process_.captures)
     if (capture->graph.get() == &graph)
       undefined("the graph belongs to a capture that has not ended: " + computer_.handles.describe(graph));
-  if (graph.lost) undefined("the graph of a body was destroyed: " + computer_.handles.describe(graph));
+  if (graph.lost) crash("the graph of a body was destroyed: " + computer_.handles.describe(graph));
   for (const auto& node : graph.nodes)
     for (const auto& body : bodies_of(node->work))
       must_not_be_captured(*body);
@@ -149,8 +149,6 @@ Api::Hindrance Api::hindrance_in_body(const Graph& graph, const Conditional& con
   if (graph.lost)
     crash("a failed capture into the body of a conditional node has destroyed the body: " +
           computer_.handles.describe(graph));
-  if (!graph.user_objects.empty())
-    not_modelled("the instantiation of a graph with user objects of the body of a conditional node");
   for (const auto& node : graph.nodes) {
     if (!may_be_in_body(node->work.type))
       return {CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED, node.get()};
@@ -178,12 +176,20 @@ bool has_unused_handle(const Graph& graph) {
                                 [](const ConditionalHandle& each) { return each.node.expired(); });
 }
 
-std::vector<unsigned> initial_values(const Graph& graph) {
-  std::vector<unsigned> values;
-  if (graph.conditional_handles)
-    for (const ConditionalHandle& each : *graph.conditional_handles)
-      values.push_back(each.initial);
-  return values;
+std::size_t handles_of(const Graph& graph) {
+  return graph.conditional_handles ? graph.conditional_handles->size() : 0;
+}
+
+unsigned initial_value(const Graph& graph, const Work& work) {
+  const Conditional* const conditional = conditional_of(work);
+  return conditional == nullptr ? 0 : (*graph.conditional_handles)[conditional->handle - 1].initial;
+}
+
+void share_user_objects(const Graph& graph, UserObjectReferences& with) {
+  with.share_from(graph.user_objects);
+  for (const auto& node : graph.nodes)
+    for (const auto& body : bodies_of(node->work))
+      share_user_objects(*body, with);
 }
 
 // Launches
@@ -197,14 +203,16 @@ using Steps = std::vector<Exec::Step>;
 std::vector<const Steps*> running_bodies(const Exec::Step& step, const Exec::Body& exec) {
   const Conditional& conditional = *conditional_of(step.work);
   const auto chosen = exec.chosen_values.find(conditional.handle);
-  const bool is_chosen = chosen != exec.chosen_values.end();
-  const unsigned value = is_chosen ? chosen->second : exec.initial_values[conditional.handle - 1];
+  const bool is_chosen = !step.of_child && chosen != exec.chosen_values.end();
+  const unsigned value = is_chosen ? chosen->second : step.initial;
   std::size_t body = value;
   switch (conditional.choice) {
   case Choice::if_else:
     body = value != 0 ? 0 : 1;
     break;
   case Choice::loop:
+    if (step.of_child && value != 0)
+      not_modelled("a WHILE node of a child graph that only a kernel could end");
     if (!is_chosen && value != 0)
       not_modelled("a WHILE node that only a kernel could end: cuevent::sim::set_conditional says how many "
                    "rounds it makes");

@@ -276,7 +276,7 @@ CUresult Api::cuCtxGetFlags(unsigned int* flags) {
   return CUDA_SUCCESS;
 }
 
-/// For null, the id of the current context, also after its reset. Not measured: lifetime.id_of_null
+/// For null, the id of the current context.
 CUresult Api::cuCtxGetId(CUcontext handle, unsigned long long* id) {
   refuse_if(id == nullptr, CUDA_ERROR_INVALID_VALUE);
   *id = (handle == nullptr ? current_context() : context(handle))->id;

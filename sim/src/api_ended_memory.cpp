@@ -31,8 +31,9 @@ void Api::remember_memory(Work& work, std::uintptr_t address, std::size_t bytes)
 }
 
 /// A launch that copies with a host block that cuMemFreeHost has freed crashes if the block has at most
-/// 1 MiB, also if a new block has its address. With 4 MiB, and with memory that was unregistered, the launch
-/// succeeds, and its work fails. Returns that fault, or CUDA_SUCCESS.
+/// 1 MiB, also if a new block has its address. From 2 MiB on, and with memory that was unregistered, the
+/// launch succeeds, and its work fails, also if new memory of the same kind has the address. Returns that
+/// fault, or CUDA_SUCCESS.
 CUresult Api::fault_of_ended_memory(const Work& work) const {
   CUresult fault = CUDA_SUCCESS;
   for (const UsedMemory& used : work.memory) {
@@ -46,9 +47,11 @@ CUresult Api::fault_of_ended_memory(const Work& work) const {
     if (work.type != CU_GRAPH_NODE_TYPE_MEMCPY) not_modelled("a fill of host memory that was freed");
     if (used.kind == UsedMemory::Kind::host_block && used.block_bytes <= mib)
       crash("the launched graph copies with " + described(used) + ", which cuMemFreeHost has freed");
-    if (now != nullptr) not_modelled("a copy with host memory whose address was given away");
-    if (used.kind == UsedMemory::Kind::host_block && used.bytes < 4 * mib)
-      not_modelled("a copy with a freed host block of more than 1 MiB, of less than 4 MiB");
+    const bool again = now != nullptr && now->address == used.block && now->host &&
+                       (now->memory != nullptr) == (used.kind == UsedMemory::Kind::host_block);
+    if (now != nullptr && !again) not_modelled("a copy with host memory whose address was given away");
+    if (used.kind == UsedMemory::Kind::host_block && used.bytes < 2 * mib)
+      not_modelled("a copy with a freed host block of more than 1 MiB, of less than 2 MiB");
     fault = CUDA_ERROR_LAUNCH_FAILED;
   }
   return fault;

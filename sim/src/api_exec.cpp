@@ -62,6 +62,19 @@ bool is_for_device(const Node& node) {
   }
 }
 
+bool is_conditional(const std::vector<Exec::Step>& steps) {
+  return std::any_of(steps.begin(), steps.end(), [](const Exec::Step& step) { return !step.bodies.empty(); });
+}
+
+/// Also those in bodies.
+void mark_as_of_child(std::vector<Exec::Step>& steps) {
+  for (Exec::Step& step : steps) {
+    step.of_child = true;
+    for (auto& body : step.bodies)
+      mark_as_of_child(body);
+  }
+}
+
 } // namespace
 
 std::vector<Exec::Step> Api::steps_of(const Graph& graph) {
@@ -87,13 +100,14 @@ std::vector<Exec::Step> Api::steps_of(const Graph& graph, const std::vector<cons
       }
     for (const auto& body : bodies_of(node->work))
       step.bodies.push_back(steps_of(*body));
+    step.initial = initial_value(graph, step.work);
     if (const auto child = std::exchange(step.work.child, nullptr)) {
       auto inside = steps_of(*child);
+      if (has_unused_handle(*child)) not_modelled("a child graph with an unused conditional handle");
+      mark_as_of_child(inside);
       const std::size_t first = steps.size();
       step.inside = inside.size();
       for (Exec::Step& one : inside) {
-        if (one.work.type == conditional_type) // whose handle is one of the child
-          one.work.unmodelled = "the launch of a conditional node in a child graph";
         for (std::size_t& before : one.after)
           before += first;
         if (one.after.empty()) one.after = step.after;
@@ -109,8 +123,7 @@ std::vector<Exec::Step> Api::steps_of(const Graph& graph, const std::vector<cons
   return steps;
 }
 
-/// Why the graph cannot be instantiated with these flags, and the node that is to blame. That unused handles
-/// come before what is wrong in a body was not measured: conditional.unasked
+/// Why the graph cannot be instantiated with these flags, and the node that is to blame.
 Api::Hindrance Api::hindrance_to_instantiation(const Graph& graph, const std::vector<const Node*>& order,
                                                unsigned long long flags) {
   constexpr unsigned long long known = kept_flags | CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
@@ -152,12 +165,13 @@ CUresult Api::instantiate(CUgraphExec* out, CUgraph handle, unsigned long long f
   auto body = std::make_shared<Exec::Body>();
   body->has_memory = has_memory;
   body->steps = steps_of(*from, order);
-  body->initial_values = initial_values(*from);
+  body->handles = handles_of(*from);
+  body->is_conditional = is_conditional(body->steps);
   for (const Exec::Step& step : body->steps)
     if (step.work.event && step.work.event->destroyed)
       undefined("the instantiated graph refers to a destroyed event: " +
                 computer_.handles.describe(*step.work.event));
-  body->user_objects->share_from(from->user_objects);
+  share_user_objects(*from, *body->user_objects);
   auto exec = make<Exec>(Kind::exec, nullptr);
   exec->body = std::move(body);
   if (has_memory) from->only_exec = exec;
@@ -237,7 +251,7 @@ bool has_same_memory(const std::vector<Exec::Step>& before, const std::vector<Ex
 
 CUgraphExecUpdateResult first_hindrance(const Level& before, const Level& after);
 
-/// Of two conditional nodes. Other handles were not measured: conditional.unasked
+/// Of two conditional nodes.
 CUgraphExecUpdateResult hindrance_of_conditional(const Exec::Step& before, const Exec::Step& after) {
   const Conditional *const one = conditional_of(before.work), *const other = conditional_of(after.work);
   if (one == nullptr) return CU_GRAPH_EXEC_UPDATE_SUCCESS;
@@ -248,8 +262,9 @@ CUgraphExecUpdateResult hindrance_of_conditional(const Exec::Step& before, const
                                            {after.bodies[i], 0, after.bodies[i].size()});
         found != CU_GRAPH_EXEC_UPDATE_SUCCESS)
       return found;
-  if (one->handle != other->handle || one->context != other->context)
-    not_modelled("an update with another handle of a conditional node, or one of another context");
+  if (one->handle != other->handle) return CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED;
+  if (one->context != other->context)
+    not_modelled("an update with a conditional node whose handle is of another context");
   return CU_GRAPH_EXEC_UPDATE_SUCCESS;
 }
 
@@ -257,6 +272,7 @@ CUgraphExecUpdateResult hindrance_of_conditional(const Exec::Step& before, const
 void take_work(std::vector<Exec::Step>& steps, std::vector<Exec::Step>& from) {
   for (std::size_t i = 0; i < steps.size(); ++i) {
     steps[i].work = std::move(from[i].work);
+    steps[i].initial = from[i].initial;
     for (std::size_t body = 0; body < steps[i].bodies.size(); ++body)
       take_work(steps[i].bodies[body], from[i].bodies[body]);
   }
@@ -299,13 +315,10 @@ CUresult Api::cuGraphExecUpdate_v2(CUgraphExec exec_handle, CUgraph graph_handle
     process_.kept.push_back(updated->body->user_objects); // a device never destroys them after that
     refuse(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
   }
-  auto values = initial_values(*from);
-  if (values.size() != updated->body->initial_values.size())
-    not_modelled("an update from a graph with another number of conditional handles");
   take_work(updated->body->steps, steps);
-  updated->body->initial_values = std::move(values);
+  updated->body->handles = handles_of(*from);
   auto references = std::make_shared<UserObjectReferences>();
-  references->share_from(from->user_objects);
+  share_user_objects(*from, *references);
   updated->body->user_objects = std::move(references);
   computer_.settle(lock_);
   return CUDA_SUCCESS;
@@ -388,7 +401,7 @@ CUresult Api::cuGraphLaunch(CUgraphExec exec_handle, CUstream stream_handle) {
   implicit_check(*where);
   auto launched = exec(exec_handle);
   std::vector<Exec::Step> chosen;
-  if (!launched->body->initial_values.empty()) chosen = running_steps(*launched->body);
+  if (launched->body->is_conditional) chosen = running_steps(*launched->body);
   const auto& steps = chosen.empty() ? launched->body->steps : chosen;
   for (const Exec::Step& step : steps) {
     if (step.enabled && step.work.unmodelled != nullptr) not_modelled(step.work.unmodelled);

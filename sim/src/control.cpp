@@ -170,7 +170,7 @@ void end_kernels(std::string_view name) {
 void set_conditional(CUgraphExec exec, cuuint64_t handle, unsigned value) {
   Control control("set_conditional");
   Exec::Body& body = *std::static_pointer_cast<Exec>(control.object(exec, Kind::exec))->body;
-  if (handle == 0 || handle > body.initial_values.size())
+  if (handle == 0 || handle > body.handles)
     misuse("set_conditional: the graph has no conditional handle " + std::to_string(handle) +
            ": use one that cuGraphConditionalHandleCreate returned for the graph of this exec");
   body.chosen_values[handle] = value;

@@ -45,8 +45,12 @@ const Conditional* conditional_of(const Work&); ///< null for other nodes
 /// None for other nodes than conditional ones.
 std::span<const std::shared_ptr<Graph>> bodies_of(const Work&);
 
-/// Of the conditional handles.
-std::vector<unsigned> initial_values(const Graph&);
+/// Of a graph, for conditional nodes.
+std::size_t handles_of(const Graph&);
+/// Of the handle that the node's work has, or 0.
+unsigned initial_value(const Graph&, const Work&);
+/// Those of the graph and of the bodies in it.
+void share_user_objects(const Graph&, UserObjectReferences& with);
 bool has_unused_handle(const Graph&); ///< one that no conditional node has
 
 /// What keeps an exec from taking the second work for the first.
@@ -62,11 +66,14 @@ struct Exec : Object {
     std::size_t inside = 0;         ///< of a child graph: so many steps before this one are its own
     bool enabled = true;
     std::vector<std::vector<Step>> bodies{}; ///< of a conditional node
+    unsigned initial = 0;                    ///< the value of its handle at the start of a launch
+    bool of_child = false;                   ///< its handle is one of a child graph
   };
   struct Body {
     std::vector<Step> steps;                                ///< in topological order
     bool has_memory = false;                                ///< some of them allocate or free
-    std::vector<unsigned> initial_values;                   ///< of the conditional handles, by number
+    std::size_t handles = 0;                                ///< of the graph, for conditional nodes
+    bool is_conditional = false;                            ///< it, a child graph, or both have such nodes
     std::map<unsigned long long, unsigned> chosen_values{}; ///< which a control call has set
     /// An update replaces them. A running launch keeps those that it started with, even after the exec is
     /// destroyed.

@@ -4,6 +4,7 @@
 #include "fixture.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <map>
 #include <string>
@@ -531,32 +532,63 @@ TEST_CASE("a graph whose body was destroyed by a failed capture cannot be instan
   CHECK(death.says("a failed capture into the body of a conditional node"));
 }
 
-TEST_CASE_METHOD(LenientFixture, "nobody knows what a device does with other conditional nodes",
+TEST_CASE_METHOD(ConditionalFixture, "an update takes unused handles, and no node with another handle",
                  "[conditional]") {
   const Made made = counting(if_type, 1, 1);
   const CUgraphExec exec = exec_of(made.graph);
   CUgraphExecUpdateResultInfo info{};
+  const Made more = counting(if_type, 1, 1);
+  handle_of(more.graph);
+  OK(update(exec, more.graph, &info));
   const CUgraph second = new_graph();
   handle_of(second);
   const Made other = add(second, if_type, 1, 1);
   fill(other.bodies[0], 1);
-  CHECK(update(exec, second, &info) == CUDA_ERROR_NOT_SUPPORTED); // by its second handle
+  CHECK(update(exec, second, &info) == CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE); // by its second handle
+  CHECK(info.result == CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED);
+}
 
+TEST_CASE_METHOD(ConditionalFixture, "an exec keeps the user objects of bodies", "[conditional]") {
+  static std::atomic<bool> ended;
+  ended = false;
   CUuserObject object = nullptr;
   OK(cu.user_object_create(
-      &object, nullptr, [](void*) {}, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
+      &object, nullptr, [](void*) { ended = true; }, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
   const Made holds = add(new_graph(), if_type, 1, 1);
-  OK(cu.retain_user_object(holds.bodies[0], object, 1, 0));
-  CUgraphExec refused = nullptr;
-  CHECK(cu.instantiate(&refused, holds.graph, 0) == CUDA_ERROR_NOT_SUPPORTED);
+  OK(cu.retain_user_object(holds.bodies[0], object, 1, CU_GRAPH_USER_OBJECT_MOVE));
+  const CUgraphExec exec = exec_of(holds.graph);
+  OK(destroy_node(holds.node));
+  CHECK(!ended);
+  OK(cu.exec_destroy(exec));
+  sim::run_until_idle();
+  CHECK(ended);
+}
 
+TEST_CASE_METHOD(ConditionalFixture,
+                 "a conditional node in a child graph runs its body by the handle's value", "[conditional]") {
   CUgraphNode node = nullptr;
   CUgraph inside = nullptr;
   const CUgraph parent = new_graph();
   OK(add_child(&node, parent, nullptr, 0, new_graph()));
   OK(child_graph(node, &inside));
-  add(inside, if_type, 1, 1);
+  const unsigned initial = GENERATE(0u, 1u);
+  const Made made = add(inside, if_type, 1, initial);
+  fill(made.bodies[0], 0);
+  CHECK(ran(exec_of(parent), 1) == std::to_string(initial));
+}
+
+TEST_CASE_METHOD(LenientFixture, "nobody knows what a device does with other conditional nodes",
+                 "[conditional]") {
+  CUgraphNode node = nullptr;
+  CUgraph inside = nullptr;
+  const CUgraph parent = new_graph();
+  OK(add_child(&node, parent, nullptr, 0, new_graph()));
+  OK(child_graph(node, &inside));
+  add(inside, while_type, 1, 1); // whose end no test can choose
   CHECK(cu.graph_launch(exec_of(parent), stream) == CUDA_ERROR_NOT_SUPPORTED);
+  handle_of(inside);
+  CUgraphExec refused = nullptr;
+  CHECK(cu.instantiate(&refused, parent, 0) == CUDA_ERROR_NOT_SUPPORTED);
 }
 
 TEST_CASE("drivers before CUDA 12.8 have other conditional nodes", "[conditional]") {

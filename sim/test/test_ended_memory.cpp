@@ -75,21 +75,26 @@ TEST_CASE("a launch that copies with a freed block of the host crashes") {
   CHECK(to.crashed);
 }
 
-TEST_CASE("work that copies with a freed block of 4 MiB fails") {
-  Graphs f(4 * mib);
+TEST_CASE("work that copies with a freed block of 2 MiB or more fails") {
+  const std::size_t bytes = GENERATE(2 * mib, 4 * mib);
+  const bool replaced = GENERATE(false, true);
+  Graphs f(bytes);
   void* const host = f.block();
   const CUgraphExec exec = f.copy_from(host);
   f.free(host);
+  if (replaced) f.block(); // perhaps at the same address
   f.fails(exec);
 }
 
 TEST_CASE("work that copies with memory that was unregistered fails") {
+  const bool again = GENERATE(false, true);
   for (const std::size_t bytes : {page, 4 * mib}) {
     Graphs f(bytes);
     const std::unique_ptr<void, decltype(&std::free)> memory(std::aligned_alloc(page, bytes), &std::free);
     OK(f.cu.host_register(memory.get(), bytes, 0));
     const CUgraphExec exec = f.copy_to(memory.get());
     OK(f.cu.host_unregister(memory.get()));
+    if (again) OK(f.cu.host_register(memory.get(), bytes, 0));
     f.fails(exec);
   }
 }
@@ -119,7 +124,7 @@ TEST_CASE("an exec whose copy has got other memory runs after the end of the fir
 
 TEST_CASE("the simulator does not guess about other memory that has ended") {
   const Death between = death_of([] {
-    Graphs f(2 * mib);
+    Graphs f(2 * mib - page);
     void* const host = f.block();
     const CUgraphExec exec = f.copy_from(host);
     f.free(host);

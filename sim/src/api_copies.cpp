@@ -21,11 +21,12 @@ namespace {
 /// Behind work that is held, a copy of so many bytes of pageable memory returns, and a larger one does not.
 constexpr std::size_t most_staged = std::size_t{2} << 20;
 
-/// The least and the most bytes of a copy without a stream that was seen to return before it was done.
-/// cuMemcpyHtoD at 1, 4 and 16 MiB, and not at 256 KiB and 64 MiB. Not measured: copying.early_returns (the
-/// sizes between)
-constexpr std::size_t least_returned_early = std::size_t{1} << 20,
-                      most_returned_early = std::size_t{16} << 20;
+/// How many bytes a copy has that was seen to return before it was done: a line, and rows.
+struct EarlyReturns {
+  std::size_t least, most;
+  bool have(std::size_t bytes) const { return bytes >= least && bytes <= most; }
+};
+constexpr EarlyReturns of_a_line = {512 << 10, 16 << 20}, of_rows = {480 << 10, 8224 << 10};
 
 /// The most bytes that a device was asked to copy to an array without memory.
 constexpr std::size_t most_to_unmapped = 4096;
@@ -148,18 +149,21 @@ std::vector<std::shared_ptr<Operation>> Api::work_of_others(const Box& box, cons
   return found;
 }
 
-/// Seen of cuMemcpyHtoD from pageable memory, to memory of cuMemAlloc of the current context. Whether other
-/// copies do the same is not measured: copying.early_returns, copying.early_places
+/// Seen from pageable memory to memory of cuMemAlloc of the current context, to memory of a pool of its
+/// device, and to mapped memory. A copy with a stream that is small enough returns anyway. Boxes, and larger
+/// copies on other streams than the legacy one, wait for their end. Not measured: copying.early_returns
 bool Api::returns_early(const Box& box, const CopyStream& where) const {
-  if (!where.may_return_early || where.stream->type != Stream::Type::legacy) return false;
+  if (!where.may_return_early || (where.named && box.bytes() <= most_staged)) return false;
   const Allocation* const to = allocation_of(reinterpret_cast<std::uintptr_t>(box.to));
-  const auto& home = where.stream->home.context;
-  return box.source == Memory::pageable && box.target == Memory::device && to != nullptr && to->is_plain() &&
-         to->home.context == home && home->type != Context::Type::green &&
-         box.bytes() >= least_returned_early && box.bytes() <= most_returned_early;
+  if (box.source != Memory::pageable || box.target != Memory::device || to == nullptr) return false;
+  const Context& home = *where.stream->home.context;
+  const bool is_measured = to->is_plain() ? to->home.context->family() == home.family()
+                                          : (to->pool || to->mapping) && to->device() == home.device;
+  const bool is_line = box.height == 1 && box.depth == 1;
+  return is_measured && (is_line ? of_a_line : of_rows).have(box.bytes());
 }
 
-/// The call waits until the source is read, and the rest follows. Not measured: copying.early_sources
+/// The call waits until the source is read, and the rest follows.
 CUresult Api::copy_early(const Box& box, Work write, const CopyStream& where) {
   Work read = write;
   std::tie(read.effect, write.effect) = staged(box);
@@ -269,12 +273,14 @@ CUresult Api::cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
 }
 
 CUresult Api::cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
-  const CopyStream where = copy_stream();
+  CopyStream where = copy_stream();
+  where.may_return_early = true;
   return copy(any_memory(to, bytes), any_memory(from, bytes), bytes, where);
 }
 
 CUresult Api::cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* from, size_t bytes, CUstream handle) {
-  const CopyStream where = copy_stream(handle);
+  CopyStream where = copy_stream(handle);
+  where.may_return_early = where.stream->type == Stream::Type::legacy;
   const End source = host_memory(from, bytes);
   return copy(device_memory(to, bytes), source, bytes, where);
 }
@@ -417,7 +423,11 @@ CUresult Api::copy(const CUDA_MEMCPY2D* rows, const CopyStream& where) {
   return copy(checked(as_box(*rows)), where);
 }
 
-CUresult Api::cuMemcpy2D_v2(const CUDA_MEMCPY2D* rows) { return copy(rows, copy_stream()); }
+CUresult Api::cuMemcpy2D_v2(const CUDA_MEMCPY2D* rows) {
+  CopyStream where = copy_stream();
+  where.may_return_early = true;
+  return copy(rows, where);
+}
 CUresult Api::cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D* rows) { return copy(rows, copy_stream()); }
 CUresult Api::cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D* rows, CUstream where) {
   const CopyStream on = copy_stream(where);

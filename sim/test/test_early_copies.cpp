@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace sim = cuevent::sim;
@@ -45,12 +46,15 @@ struct Upload : Fixture {
 
 } // namespace
 
-TEST_CASE("cuMemcpyHtoD of 1 to 16 MiB of pageable memory returns before another stream sees the bytes") {
-  for (const std::size_t bytes : {4 * KiB, 256 * KiB, MiB, 4 * MiB, 16 * MiB, 64 * MiB}) {
+TEST_CASE("a copy of 512 KiB to 16 MiB of pageable memory returns before another stream sees the bytes") {
+  const bool by_address = GENERATE(false, true);
+  for (const std::size_t bytes : {4 * KiB, 256 * KiB, 512 * KiB, MiB, 4 * MiB, 16 * MiB, 16 * MiB + 1}) {
     INFO(bytes);
     Upload upload(bytes);
-    OK(upload.cu.upload(upload.to, upload.source.data(), bytes));
-    CHECK(upload.is_stale() == (bytes >= MiB && bytes <= 16 * MiB));
+    const auto source = reinterpret_cast<CUdeviceptr>(upload.source.data());
+    OK(by_address ? upload.cu.copy(upload.to, source, bytes)
+                  : upload.cu.upload(upload.to, upload.source.data(), bytes));
+    CHECK(upload.is_stale() == (bytes >= 512 * KiB && bytes <= 16 * MiB));
     CHECK_FALSE(upload.is_stale());
   }
 }
@@ -102,20 +106,45 @@ TEST_CASE("a copy that returns early has waited for the work before it, and has 
   CHECK(upload.seen[MiB - 1] == 7);
 }
 
-TEST_CASE("other copies of pageable memory without a stream have not been seen to return early") {
-  Upload upload(MiB);
+TEST_CASE("rows of 480 KiB to 8224 KiB of pageable memory return early too") {
+  constexpr std::size_t width = 32 * KiB;
+  const auto rows_of = [](const Upload& upload, std::size_t height) {
+    CUDA_MEMCPY2D rows{};
+    rows.srcMemoryType = CU_MEMORYTYPE_HOST, rows.srcHost = upload.source.data(), rows.srcPitch = width;
+    rows.dstMemoryType = CU_MEMORYTYPE_DEVICE, rows.dstDevice = upload.to, rows.dstPitch = width;
+    rows.WidthInBytes = width, rows.Height = height;
+    return rows;
+  };
+  Upload upload(16 * MiB);
+  for (const auto& [height, early] :
+       {std::pair{std::size_t{8}, false}, {15, true}, {257, true}, {512, false}}) {
+    INFO(height);
+    const CUDA_MEMCPY2D rows = rows_of(upload, height);
+    OK(upload.cu.find<PFN_cuMemcpy2D_v3020>("cuMemcpy2D", 3020)(&rows));
+    CHECK((upload.cu.stream_query(nullptr) == CUDA_ERROR_NOT_READY) == early);
+    OK(upload.cu.context_synchronize());
+  }
+  const CUDA_MEMCPY2D rows = rows_of(upload, 100);
+  OK(upload.cu.find<PFN_cuMemcpy2DUnaligned_v3020>("cuMemcpy2DUnaligned", 3020)(&rows)); // nobody asked
+  CHECK(upload.cu.stream_query(nullptr) == CUDA_SUCCESS);
+}
+
+TEST_CASE("a copy to memory of a pool returns early, and one of pinned or to managed memory does not") {
+  Upload upload(4 * MiB);
   CUdeviceptr pooled = 0, managed = 0;
   OK(upload.cu.allocate_on(&pooled, MiB, upload.stream));
   OK(upload.cu.allocate_managed(&managed, MiB, CU_MEM_ATTACH_GLOBAL));
   OK(upload.cu.context_synchronize());
-  for (const CUdeviceptr to : {pooled, managed}) {
-    OK(upload.cu.upload(to, upload.source.data(), MiB));
-    CHECK(upload.cu.stream_query(nullptr) == CUDA_SUCCESS);
-  }
-  OK(upload.cu.copy(upload.to, reinterpret_cast<CUdeviceptr>(upload.source.data()), MiB));
+  OK(upload.cu.upload(managed, upload.source.data(), MiB));
   CHECK(upload.cu.stream_query(nullptr) == CUDA_SUCCESS);
   OK(upload.cu.upload(upload.to, upload.seen, MiB)); // pinned
   CHECK(upload.cu.stream_query(nullptr) == CUDA_SUCCESS);
-  OK(upload.cu.upload(upload.to, upload.source.data(), MiB));
+  OK(upload.cu.upload(pooled, upload.source.data(), MiB));
   CHECK(upload.cu.stream_query(nullptr) == CUDA_ERROR_NOT_READY);
+  OK(upload.cu.context_synchronize());
+  const auto on = upload.cu.find<PFN_cuMemcpyHtoDAsync_v3020>("cuMemcpyHtoDAsync", 3020);
+  OK(on(upload.to, upload.source.data(), 4 * MiB, CU_STREAM_LEGACY));
+  CHECK(upload.cu.stream_query(nullptr) == CUDA_ERROR_NOT_READY);
+  OK(on(upload.to, upload.source.data(), 4 * MiB, upload.stream)); // nobody asked
+  CHECK(upload.cu.stream_query(upload.stream) == CUDA_SUCCESS);
 }

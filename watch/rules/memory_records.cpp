@@ -10,10 +10,12 @@ namespace {
 constexpr std::size_t ends_kept = 4096; // beyond them, old uses after a free are not found
 constexpr std::uint64_t most_staged = std::uint64_t{2} << 20; // measured: bytes of a copy that did not wait
 
-/// Measured on an H200: cuMemcpyHtoD from pageable memory to memory of cuMemAlloc returned before the copy
-/// was done at 1, 4 and 16 MiB, and not at 256 KiB and 64 MiB. Nothing else was measured.
-constexpr std::uint64_t least_returned_early = std::uint64_t{1} << 20,
-                        most_returned_early = std::uint64_t{16} << 20;
+/// How many bytes a copy from pageable memory had that was seen to return before it was done, on H200s.
+struct EarlyReturns {
+  std::uint64_t least, most;
+  bool have(std::uint64_t bytes) const { return bytes >= least && bytes <= most; }
+};
+constexpr EarlyReturns of_a_line = {512 << 10, 16 << 20}, of_rows = {480 << 10, 8224 << 10};
 
 /// Of a part that tells rows.
 Rows rows_of(const Part& part) {
@@ -206,7 +208,9 @@ MemoryRecords::Side MemoryRecords::side_of(const Call& call, const Part& part) {
     const bool waits = in.is_managed && side.named == Named::of_host;
     const auto kind = !in.of_host ? Side::of_device : waits ? Side::managed_as_host : Side::seen;
     side.kind = side.kind == Side::unknown || side.kind == Side::pageable ? kind : std::max(side.kind, kind);
-    side.is_plain = in.origin == Origin::call && !in.of_host && in.context == call.context;
+    const bool is_measured =
+        in.origin == Origin::call || in.origin == Origin::pool || in.origin == Origin::mapped;
+    side.is_plain = is_measured && !in.of_host && in.context == call.context;
   });
   if (const Allocation* const block = blocks_.at(side.access.rows.begin))
     if (block->identity != 0) side.access.memory = block->identity;
@@ -240,10 +244,12 @@ void MemoryRecords::tell_host_without_stream(const Call& call, const std::vector
   const bool is_on_device =
       !has_array && std::ranges::all_of(sides, [](const Side& side) { return side.kind <= Side::of_device; });
   if (is_on_device && !sides.empty()) return;
-  const bool may_return_early = call.has(returns_early) && (call.marks & per_thread) == 0 &&
-                                sides.size() == 2 && sides[0].kind == Side::pageable && sides[1].is_plain &&
-                                sides[0].access.rows.width >= least_returned_early &&
-                                sides[0].access.rows.width <= most_returned_early;
+  bool may_return_early =
+      call.has(returns_early) && sides.size() == 2 && sides[0].kind == Side::pageable && sides[1].is_plain;
+  if (may_return_early) {
+    const Rows& rows = sides[0].access.rows;
+    may_return_early = (rows.count > 1 ? of_rows : of_a_line).have(rows.width * rows.count);
+  }
   used.stores_for_host = true;
   used.ends_for_host = !may_return_early;
 }

@@ -82,7 +82,7 @@ private:
     enum Kind : std::uint8_t { unknown, of_device, seen, managed_as_host, pageable } kind = unknown;
     Named named = Named::of_device;
     Access access = {};
-    bool is_plain = false; // memory of the device, of cuMemAlloc and its like, in the context of the call
+    bool is_plain = false; // memory of the device, allocated or mapped in the context of the call
   };
   Side side_of(const Call& call, const Part& part);
   static void tell_host(const Call& call, const std::vector<Side>& sides, bool has_array, Used& used);

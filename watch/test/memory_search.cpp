@@ -270,14 +270,17 @@ private:
     if (reads_host && writes_host) learnt.ends = true;
     if (has_stream || is_in_device) return learnt;
     const Place& source = places.front();
-    const bool returns_early = is_upload && kind_of(source) == Seen::pageable && source.width >= MiB &&
-                               source.width <= 16 * MiB && is_plain(places[1]);
+    const std::uint64_t bytes = source.width * source.rows;
+    const bool is_measured = source.rows == 1 ? bytes >= 512 * KiB && bytes <= 16 * MiB
+                                              : bytes >= 480 * KiB && bytes <= 8224 * KiB;
+    const bool returns_early =
+        is_upload && kind_of(source) == Seen::pageable && is_measured && is_at_home(places[1]);
     return {true, !returns_early};
   }
-  /// Of cuMemAlloc, in the context of the call.
-  bool is_plain(const Place& place) const {
+  /// Of cuMemAlloc or of a pool, in the context of the call.
+  bool is_at_home(const Place& place) const {
     const auto block = block_at(place.begin);
-    return block && blocks_[*block].kind == Block::plain && !blocks_[*block].of_other_context;
+    return block && blocks_[*block].kind <= Block::pool && !blocks_[*block].of_other_context;
   }
 
   // ---- Steps ----
@@ -438,8 +441,8 @@ private:
   }
 
   Place large_source() {
-    constexpr std::uint64_t widths[] = {256 * KiB,   MiB - 1,  MiB,          2 * MiB,
-                                        2 * MiB + 1, 16 * MiB, 16 * MiB + 1, 17 * MiB};
+    constexpr std::uint64_t widths[] = {256 * KiB,   512 * KiB - 1, 512 * KiB,    2 * MiB,
+                                        2 * MiB + 1, 16 * MiB,      16 * MiB + 1, 17 * MiB};
     return {heap, widths[draw(8)], 1, false, Named::of_host};
   }
   static Place of_width(Place place, std::uint64_t width) {
@@ -453,8 +456,9 @@ private:
     switch (draw(5)) {
     case 0:
     case 1: {
-      constexpr const char* uploads[] = {"cuMemcpyHtoD_v2", "cuMemcpyHtoD_v2", "cuMemcpy2D_v2", "cuMemcpy"};
-      call = uploads[draw(4)];
+      constexpr const char* uploads[] = {"cuMemcpyHtoD_v2", "cuMemcpyHtoD_v2", "cuMemcpy2D_v2", "cuMemcpy",
+                                         "cuMemcpy2DUnaligned_v2"};
+      call = uploads[draw(5)];
       places = {large_source(), places[0]};
       if (draw(4) == 0) places[0].begin = host_slot + slot_size * draw(2);
       if (draw(6) == 0) places[1] = {host_slot + slot_size * draw(2), 64, 1, true};
@@ -482,8 +486,9 @@ private:
     }
     find(places);
     const Node node = node_of(places);
-    const bool is_of_thread = std::string(call).starts_with("cuMemcpy") && draw(4) == 0;
-    const bool is_upload = std::strcmp(call, "cuMemcpyHtoD_v2") == 0 && !is_of_thread;
+    const bool is_copy = std::string(call).starts_with("cuMemcpy");
+    const bool is_of_thread = is_copy && draw(4) == 0;
+    const bool is_upload = is_copy && std::strcmp(call, "cuMemcpy2DUnaligned_v2") != 0;
     submit(is_of_thread ? of_thread : legacy, {node}, learnt_from(places, false, is_upload));
     for (const Place& place : places)
       see(place);

@@ -203,7 +203,7 @@ TEST_CASE("a copy of what no call has allocated orders something only if it may 
   }
 }
 
-TEST_CASE("only a copy that was seen to return early is not taken for a wait", "[order]") {
+TEST_CASE("only copies that were seen to return early are not taken for waits", "[order]") {
   constexpr std::uint64_t host = 0x7FFF'0000, large = 0x40'0000, size = 4 << 20;
   using watch::Named;
   struct {
@@ -215,22 +215,38 @@ TEST_CASE("only a copy that was seen to return early is not taken for a wait", "
     bool returns_early = false;
   } const copies[] = {
       {.what = "as measured", .made_by = "cuMemAlloc_v2", .call = "cuMemcpyHtoD_v2", .returns_early = true},
-      {.what = "too little", .made_by = "cuMemAlloc_v2", .call = "cuMemcpyHtoD_v2", .bytes = (1 << 20) - 1},
-      {.what = "of a pool", .made_by = "cuMemAllocAsync", .call = "cuMemcpyHtoD_v2"},
-      {.what = "mapped", .made_by = "cuMemMap", .call = "cuMemcpyHtoD_v2"},
+      {.what = "the least",
+       .made_by = "cuMemAlloc_v2",
+       .call = "cuMemcpyHtoD_v2",
+       .bytes = 512 << 10,
+       .returns_early = true},
+      {.what = "too little", .made_by = "cuMemAlloc_v2", .call = "cuMemcpyHtoD_v2", .bytes = (512 << 10) - 1},
+      {.what = "too much", .made_by = "cuMemAlloc_v2", .call = "cuMemcpyHtoD_v2", .bytes = (16 << 20) + 1},
+      {.what = "of a pool", .made_by = "cuMemAllocAsync", .call = "cuMemcpyHtoD_v2", .returns_early = true},
+      {.what = "mapped", .made_by = "cuMemMap", .call = "cuMemcpyHtoD_v2", .returns_early = true},
+      {.what = "managed", .made_by = "cuMemAllocManaged", .call = "cuMemcpyHtoD_v2"},
       {.what = "of another context", .made_by = "cuMemAlloc_v2", .call = "cuMemcpyHtoD_v2", .made_in = 0x401},
-      {.what = "by address", .made_by = "cuMemAlloc_v2", .call = "cuMemcpy", .named = Named::by_address},
-      {.what = "as one row", .made_by = "cuMemAlloc_v2", .call = "cuMemcpy2D_v2"},
+      {.what = "by address",
+       .made_by = "cuMemAlloc_v2",
+       .call = "cuMemcpy",
+       .named = Named::by_address,
+       .returns_early = true},
+      {.what = "as one row", .made_by = "cuMemAlloc_v2", .call = "cuMemcpy2D_v2", .returns_early = true},
+      {.what = "unaligned", .made_by = "cuMemAlloc_v2", .call = "cuMemcpy2DUnaligned_v2"},
+      {.what = "to the host", .made_by = "cuMemAlloc_v2", .call = "cuMemcpyDtoH_v2"},
       {.what = "on the default stream of the thread",
        .made_by = "cuMemAlloc_v2",
        .call = "cuMemcpyHtoD_v2",
-       .marks = watch::per_thread},
+       .marks = watch::per_thread,
+       .returns_early = true},
   };
   for (const auto& copy : copies) {
     INFO(copy.what);
     Ordered process;
     const bool is_mapped = std::string(copy.made_by) == "cuMemMap";
-    process.see(is_mapped ? MemoryPart::mapped : MemoryPart::allocated, {large, 2 * size});
+    const bool is_managed = std::string(copy.made_by) == "cuMemAllocManaged";
+    const auto made = is_mapped ? MemoryPart::mapped : MemoryPart::allocated;
+    process.see(is_managed ? MemoryPart::allocated_managed : made, {large, 8 * size});
     process.see_call(call_of(copy.made_by, {first}, copy.made_in));
     process.see("cuStreamSynchronize", {first});
     process.see(MemoryPart::read, {host, copy.bytes, shape(copy.named)});

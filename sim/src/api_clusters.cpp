@@ -31,7 +31,8 @@ std::optional<Cluster> wished(const CUlaunchConfig& config) {
   for (unsigned i = 0; i < config.numAttrs; ++i) {
     const CUlaunchAttribute& attribute = config.attrs[i];
     const int id = attribute.id;
-    refuse_if(id < 0 || id > 18, CUDA_ERROR_INVALID_VALUE);
+    refuse_if(id < 0 || id > 17 || id == CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY,
+              CUDA_ERROR_INVALID_VALUE);
     if (id != CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) continue;
     const auto& wish = attribute.value.clusterDim;
     const auto extent = [](unsigned value) { return static_cast<int>(std::min(value, 65'536U)); };
@@ -56,7 +57,8 @@ Api::ClusterLaunch Api::cluster_launch(const int* out, CUfunction handle, const 
   const auto where = config->hStream != nullptr ? stream(config->hStream)->home.context : nullptr;
   const auto function = callable(handle, where);
   const auto& stack = thread().contexts;
-  refuse_if(where == nullptr && !stack.empty() && stack.back() != function->module->home.context,
+  const auto user = where != nullptr || stack.empty() ? where : stack.back();
+  refuse_if(user != nullptr && user->family() != function->module->home.context->family(),
             CUDA_ERROR_INVALID_HANDLE);
   const unsigned grid[] = {config->gridDimX, config->gridDimY, config->gridDimZ};
   const unsigned long long threads =

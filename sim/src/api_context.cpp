@@ -161,7 +161,7 @@ CUresult Api::cuCtxCreate_v4(CUcontext* context, CUctxCreateParams* parameters, 
                 parameters->cigParams->sharedData == nullptr,
             CUDA_ERROR_INVALID_VALUE);
   if (parameters != nullptr && parameters->numExecAffinityParams > 0) {
-    refuse_if(parameters->execAffinityParams == nullptr, CUDA_ERROR_INVALID_VALUE);
+    refuse_if(parameters->execAffinityParams == nullptr || context == nullptr, CUDA_ERROR_INVALID_VALUE);
     refuse(CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY); // as cuDeviceGetExecAffinitySupport says
   }
   if (parameters != nullptr && parameters->cigParams != nullptr)

@@ -303,7 +303,8 @@ CUresult Api::cuGraphExecUpdate_v2(CUgraphExec exec_handle, CUgraph graph_handle
   if (info == nullptr) info = &nowhere;
   auto updated = exec(exec_handle);
   auto from = graph(graph_handle);
-  refuse_if(from->body, CUDA_ERROR_INVALID_VALUE);
+  if (from->child) *info = {};
+  refuse_if(from->body || from->child, CUDA_ERROR_INVALID_VALUE);
   auto steps = steps_of(*from);
   if ((updated->body->has_memory || has_memory_nodes(*from)) && !has_same_memory(updated->body->steps, steps))
     not_modelled("an update of an exec that allocates or frees from another graph");

@@ -16,7 +16,7 @@ CUresult Api::cuGraphDestroy(CUgraph handle) {
   refuse_if(handle == nullptr, CUDA_ERROR_INVALID_VALUE,
             "The source graph pointer is NULL\nGraph is not a valid source graph");
   auto gone = graph(handle);
-  refuse_if(gone->body, CUDA_ERROR_INVALID_VALUE);
+  refuse_if(gone->body || gone->child, CUDA_ERROR_INVALID_VALUE);
   refuse_if(std::any_of(process_.captures.begin(), process_.captures.end(),
                         [&](const auto& capture) { return capture->graph == gone; }),
             CUDA_ERROR_ILLEGAL_STATE);

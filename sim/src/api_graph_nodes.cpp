@@ -20,6 +20,7 @@ Work Api::child_work(CUgraph handle) {
   work.type = CU_GRAPH_NODE_TYPE_GRAPH;
   work.text = "child graph";
   work.child = graph(handle);
+  refuse_if(work.child->child, CUDA_ERROR_NOT_SUPPORTED);
   return work;
 }
 

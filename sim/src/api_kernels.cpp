@@ -240,9 +240,11 @@ CUresult Api::cuKernelSetAttribute(CUfunction_attribute attribute, int value, CU
   return set_kernel_attribute(attribute, value, code_of(*of->library->code, of->name), settings_of(*of));
 }
 
-CUresult Api::cuKernelSetCacheConfig(CUkernel handle, CUfunc_cache, CUdevice which) {
+CUresult Api::cuKernelSetCacheConfig(CUkernel handle, CUfunc_cache config, CUdevice which) {
   kernel(handle);
   device(which);
+  refuse_if(config < CU_FUNC_CACHE_PREFER_NONE || config > CU_FUNC_CACHE_PREFER_EQUAL,
+            CUDA_ERROR_INVALID_VALUE);
   return CUDA_SUCCESS;
 }
 

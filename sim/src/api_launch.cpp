@@ -102,6 +102,13 @@ CUresult Api::cuLaunchCooperativeKernel(CUfunction handle, unsigned int grid_x, 
   return CUDA_SUCCESS;
 }
 
+namespace {
+
+/// CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE, since CUDA 12.4, and the last one of CUDA 13.0.
+constexpr int updatable = 13, last_launch_attribute = 18;
+
+} // namespace
+
 CUresult Api::cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction handle, void** parameters,
                                void** extra) {
   refuse_if(config == nullptr || (config->attrs == nullptr && config->numAttrs != 0),
@@ -125,6 +132,9 @@ CUresult Api::cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction handle, 
   };
   for (unsigned i = 0; i < config->numAttrs; ++i) {
     const CUlaunchAttribute& attribute = config->attrs[i];
+    refuse_if(attribute.id == updatable && !captured && attribute.value.cooperative != 0,
+              CUDA_ERROR_NOT_SUPPORTED);
+    refuse_if(attribute.id > last_launch_attribute, CUDA_ERROR_INVALID_VALUE);
     switch (attribute.id) {
     case CU_LAUNCH_ATTRIBUTE_IGNORE:
     case CU_LAUNCH_ATTRIBUTE_PRIORITY:

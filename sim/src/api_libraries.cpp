@@ -250,26 +250,26 @@ CUresult Api::load_library(CUlibrary* out, const void* image, const Bytes& bytes
 
 namespace {
 
-void check_options(const CUjit_option* options, unsigned count, const CUlibraryOption* more,
-                   unsigned more_count) {
-  refuse_if(options == nullptr && count != 0, CUDA_ERROR_INVALID_VALUE);
+void check_options(const CUjit_option* options, void* const* values, unsigned count,
+                   const CUlibraryOption* more, unsigned more_count) {
+  refuse_if((options == nullptr || values == nullptr) && count != 0, CUDA_ERROR_INVALID_VALUE);
   if (more == nullptr && more_count != 0) crash("the list of library options is null");
 }
 
 } // namespace
 
-CUresult Api::cuLibraryLoadData(CUlibrary* out, const void* code, CUjit_option* options, void**,
+CUresult Api::cuLibraryLoadData(CUlibrary* out, const void* code, CUjit_option* options, void** values,
                                 unsigned count, CUlibraryOption* more, void**, unsigned more_count) {
   refuse_if(out == nullptr || code == nullptr, CUDA_ERROR_INVALID_VALUE);
-  check_options(options, count, more, more_count);
+  check_options(options, values, count, more, more_count);
   return load_library(out, code, Bytes(code));
 }
 
-CUresult Api::cuLibraryLoadFromFile(CUlibrary* out, const char* path, CUjit_option* options, void**,
+CUresult Api::cuLibraryLoadFromFile(CUlibrary* out, const char* path, CUjit_option* options, void** values,
                                     unsigned count, CUlibraryOption* more, void**, unsigned more_count) {
   const std::string file = contents(path);
   refuse_if(out == nullptr, CUDA_ERROR_INVALID_VALUE);
-  check_options(options, count, more, more_count);
+  check_options(options, values, count, more, more_count);
   refuse_if(file.empty(), CUDA_ERROR_INVALID_IMAGE);
   return load_library(out, file.c_str(), Bytes(std::string_view(file)));
 }
@@ -342,7 +342,8 @@ CUresult Api::cuLibraryGetManaged(CUdeviceptr* out, size_t* bytes, CUlibrary han
 }
 
 /// The simulator finds no such function in any code.
-CUresult Api::cuLibraryGetUnifiedFunction(void**, CUlibrary handle, const char*) {
+CUresult Api::cuLibraryGetUnifiedFunction(void** out, CUlibrary handle, const char*) {
+  refuse_if(out == nullptr, CUDA_ERROR_INVALID_VALUE);
   library(handle);
   refuse(CUDA_ERROR_INVALID_VALUE);
 }

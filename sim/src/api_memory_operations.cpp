@@ -94,8 +94,10 @@ CUresult Api::cuStreamWriteValue32_v2(CUstream where, CUdeviceptr address, cuuin
 
 CUresult Api::cuStreamWaitValue32_v2(CUstream where, CUdeviceptr address, cuuint32_t value,
                                      unsigned int flags) {
-  return submit_operation(where,
-                          [&](const Capture* capture) { return wait_work(address, value, flags, capture); });
+  return submit_operation(where, [&](const Capture* capture) {
+    refuse_other_memory(address);
+    return wait_work(address, value, flags, capture);
+  });
 }
 
 void Api::refuse_other_memory(CUdeviceptr at) const {

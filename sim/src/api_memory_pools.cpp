@@ -478,6 +478,7 @@ CUresult Api::cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAccessDesc* wis
       set_access(*changed, wishes[i]);
       continue;
     }
+    refuse_if(wishes[i].location.type == place::host, CUDA_ERROR_NOT_SUPPORTED);
     if (wishes[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE)
       not_modelled("access of the host to a memory pool");
     const bool own = device(wishes[i].location.id) == changed->device;
@@ -488,10 +489,10 @@ CUresult Api::cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAccessDesc* wis
   return CUDA_SUCCESS;
 }
 
-CUresult Api::cuMemPoolExportToShareableHandle(void*, CUmemoryPool handle, CUmemAllocationHandleType,
+CUresult Api::cuMemPoolExportToShareableHandle(void* out, CUmemoryPool handle, CUmemAllocationHandleType,
                                                unsigned long long) {
   unsafe_call();
-  refuse_if(!pool(handle)->exportable, CUDA_ERROR_INVALID_VALUE);
+  refuse_if(!pool(handle)->exportable || out == nullptr, CUDA_ERROR_INVALID_VALUE);
   not_modelled("a memory pool of several processes");
 }
 

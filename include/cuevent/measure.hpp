@@ -4,8 +4,8 @@
 ///
 /// A measurement takes samples. For each sample, the whole context is held while the host submits the work,
 /// so that the device never waits for the host. When all earlier work has ended, the context is let go. One
-/// event is recorded before the work and one after it, on the stream of the caller. Then this stream waits for
-/// the whole context, and a third event says whether the work ended later than the stream.
+/// event is recorded before the work and one after it, on the stream of the caller. Then this stream waits
+/// for the whole context, and a third event says whether the work ended later than the stream.
 ///
 /// docs/timing.md explains what makes times wrong, and how each case is found.
 #pragma once
@@ -29,8 +29,8 @@ namespace cuevent { inline namespace CUEVENT_ABI {
 struct MeasureOptions {
   /// By which part of the median repeated measurements may differ. Samples are taken until the 95 %
   /// confidence interval of the median is half as wide, or as narrow as the resolution of the events. From a
-  /// fifth of `time_limit` on, and with the last sample, an interval as wide as this is enough, or one of four
-  /// times the resolution.
+  /// fifth of `time_limit` on, and with the last sample, an interval as wide as this is enough, or one of
+  /// four times the resolution.
   double precision = 0.005;
   std::size_t least_samples = 20;    ///< at least 3
   std::size_t most_samples = 10'000; ///< at most 2^20

@@ -24,8 +24,8 @@ constexpr std::size_t fewest_samples = 3, most_samples = 1 << 20; // as document
 constexpr std::size_t fewest_with_interval = 6;                   // of 95 %
 /// The part of the time limit for warm-up, and for an interval that is narrower than it must be.
 constexpr double patient_part = 0.2;
-/// When samples are precise: the width of the interval, as part of MeasureOptions::precision or in steps of the
-/// clock of the events, whichever is larger.
+/// When samples are precise: the width of the interval, as part of MeasureOptions::precision or in steps of
+/// the clock of the events, whichever is larger.
 struct Precision {
   double part, steps;
 };

@@ -2,6 +2,7 @@
 // Memory of cuMemAlloc that another process uses. No capture refuses these calls.
 
 #include "api.hpp"
+#include "device_attributes.hpp"
 
 #include <array>
 #include <cerrno>

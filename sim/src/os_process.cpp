@@ -23,7 +23,7 @@ std::optional<OsProcess> process_of(int id) {
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return std::nullopt;
   char text[1024] = {};
-  const ssize_t got = read(file, text, sizeof text - 1);
+  const ssize_t got = ::read(file, text, sizeof text - 1);
   close(file);
   const char* const name_end = got > 0 ? std::strrchr(text, ')') : nullptr; // a name may contain one
   char state = 0;

@@ -18,7 +18,8 @@ void Transcript::add(std::string_view line) {
 std::optional<KnownDifference> known_difference_in(std::string_view line) {
   const auto colon = line.find(": ");
   if (line.starts_with("#") || colon == std::string_view::npos) return std::nullopt;
-  const KnownDifference known{line.substr(0, colon), line.substr(colon + 2)};
+  const bool at_times = line.starts_with('?');
+  const KnownDifference known{line.substr(at_times, colon - at_times), line.substr(colon + 2), at_times};
   if (known.prefix.empty() || known.reason.empty()) return std::nullopt; // it would explain every difference
   return known;
 }

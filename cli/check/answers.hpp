@@ -30,10 +30,11 @@ struct Transcript {
 /// read from.
 struct KnownDifference {
   std::string_view prefix, reason; // neither is empty
-  bool seen = false;
+  bool seen = false;               // or the answers may also agree
 };
 
-/// What a line `prefix of names: reason` says. Nothing for a comment and for any other line.
+/// What a line `prefix of names: reason` says. With a `?` before it, the answers differ at times. Nothing for
+/// a comment and for any other line.
 std::optional<KnownDifference> known_difference_in(std::string_view line);
 
 } // namespace cli

@@ -89,22 +89,8 @@ CUdeviceptr graph_memory(Lab& lab) {
 }
 
 CUdeviceptr mapped(Lab& lab, bool shareable) {
-  const Api& cu = lab.cu;
-  constexpr std::size_t bytes = 2u << 20;
-  if (!shareable) return mapped_memory(lab, bytes);
-  CUmemAllocationProp wish{};
-  wish.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  wish.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-  wish.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  wish.location.id = lab.device;
-  CUmemGenericAllocationHandle made = 0;
-  CUdeviceptr memory = 0;
-  const CUmemAccessDesc access{wish.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-  lab.must(cu.MemCreate(&made, bytes, &wish, 0), "cuMemCreate");
-  lab.must(cu.MemAddressReserve(&memory, bytes, 0, 0, 0), "cuMemAddressReserve");
-  lab.must(cu.MemMap(memory, bytes, 0, made, 0), "cuMemMap");
-  lab.must(cu.MemSetAccess(memory, bytes, &access, 1), "cuMemSetAccess");
-  return memory;
+  return mapped_memory(lab, 2u << 20, nullptr,
+                       shareable ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR : CU_MEM_HANDLE_TYPE_NONE);
 }
 
 // It lives until the end of the process.

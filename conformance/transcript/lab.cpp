@@ -246,9 +246,11 @@ CUresult end_capture(Lab& lab, CUstream stream) {
   return result;
 }
 
-CUdeviceptr mapped_memory(Lab& lab, std::size_t bytes, CUmemGenericAllocationHandle* handle) {
+CUdeviceptr mapped_memory(Lab& lab, std::size_t bytes, CUmemGenericAllocationHandle* handle,
+                          CUmemAllocationHandleType shared) {
   CUmemAllocationProp properties{};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.requestedHandleTypes = shared;
   properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   properties.location.id = lab.device;
   CUmemGenericAllocationHandle made = 0;

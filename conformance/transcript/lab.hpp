@@ -180,7 +180,8 @@ CUgraph make_graph(Lab& lab);
 CUgraphExec make_exec(Lab& lab, CUgraph graph);
 
 // Memory of cuMemCreate at an address of its own. `bytes` is a multiple of 2 MiB.
-CUdeviceptr mapped_memory(Lab& lab, std::size_t bytes, CUmemGenericAllocationHandle* handle = nullptr);
+CUdeviceptr mapped_memory(Lab& lab, std::size_t bytes, CUmemGenericAllocationHandle* handle = nullptr,
+                          CUmemAllocationHandleType shared = CU_MEM_HANDLE_TYPE_NONE);
 
 // Holds back everything that is submitted to a stream after it, until it is opened.
 class Gate {

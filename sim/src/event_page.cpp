@@ -24,10 +24,8 @@ bool EventPage::show(int file) {
 std::shared_ptr<EventPage> EventPage::make(std::uint64_t records, std::uint64_t completed) {
   std::shared_ptr<EventPage> made(new EventPage);
   OfferedFile& file = made->file_;
-  file = {this_os_process(), make_offered_file(event_file, whole_pages(1)), 0, whole_pages(1)};
-  if (file.number < 0) return nullptr;
-  file.inode = inode_of(file.number);
-  if (!made->show(file.number)) return nullptr;
+  file = offer_file(event_file, whole_pages(1));
+  if (file.number < 0 || !made->show(file.number)) return nullptr;
   new (made->words_)
       Words{records, completed, static_cast<std::uint64_t>(file.process.id), file.process.start};
   return made;
@@ -46,9 +44,8 @@ std::shared_ptr<EventPage> EventPage::open(const OfferedFile& offered) {
   return shown ? made : nullptr;
 }
 
-/// The program may have closed the descriptor, and the number may be a file of its own by now.
 EventPage::~EventPage() {
-  if (file_.number >= 0 && inode_of(file_.number) == file_.inode) close(file_.number);
+  withdraw(file_);
   if (words_ != nullptr) munmap(words_, whole_pages(1));
 }
 

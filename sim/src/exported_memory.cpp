@@ -35,22 +35,17 @@ std::unique_ptr<ExportedMemory> ExportedMemory::make(std::unique_ptr<std::byte[]
   const std::size_t size = whole_pages(bytes);
   std::unique_ptr<ExportedMemory> made(new ExportedMemory);
   OfferedFile& offered = made->identity_.file;
-  offered = {this_os_process(), make_offered_file(memory_file, size), 0, size};
+  offered = offer_file(memory_file, size);
   made->identity_.allocation = allocation;
-  if (offered.number < 0) return nullptr;
-  offered.inode = inode_of(offered.number);
-  if (!write_all(offered.number, address, bytes) || !show_file(offered.number, address, size)) return nullptr;
+  if (offered.number < 0 || !write_all(offered.number, address, bytes) ||
+      !show_file(offered.number, address, size))
+    return nullptr;
   made->address_ = address;
   made->block_ = std::move(block);
   return made;
 }
 
-/// The program may have closed the descriptor, and the number may be a file of its own by now.
-void ExportedMemory::withdraw() {
-  OfferedFile& file = identity_.file;
-  if (file.number >= 0 && inode_of(file.number) == file.inode) close(file.number);
-  file.number = -1;
-}
+void ExportedMemory::withdraw() { sim::withdraw(identity_.file); }
 
 /// The pages are plain memory again before they go back to the heap. If the system refuses, they are lost.
 ExportedMemory::~ExportedMemory() {

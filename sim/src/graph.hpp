@@ -49,7 +49,7 @@ std::span<const std::shared_ptr<Graph>> bodies_of(const Work&);
 std::size_t handles_of(const Graph&);
 /// Of the handle that the node's work has, or 0.
 unsigned initial_value(const Graph&, const Work&);
-/// Those of the graph and of the bodies in it.
+/// The user objects of the graph and of the bodies in it.
 void share_user_objects(const Graph&, UserObjectReferences& with);
 bool has_unused_handle(const Graph&); ///< one that no conditional node has
 

@@ -85,6 +85,16 @@ unsigned long long inode_of(int file) {
   return fstat(file, &found) == 0 ? found.st_ino : 0;
 }
 
+OfferedFile offer_file(const char* kind, std::size_t bytes) {
+  const int file = make_offered_file(kind, bytes);
+  return {this_os_process(), file, inode_of(file), bytes};
+}
+
+void withdraw(OfferedFile& offered) {
+  if (offered.number >= 0 && inode_of(offered.number) == offered.inode) close(offered.number);
+  offered.number = -1;
+}
+
 /// Opening may wait, or do something, if the number has become another file. So the file is looked at first.
 int open_offered_file(const char* kind, const OfferedFile& offered) {
   const std::string link =

@@ -38,6 +38,11 @@ int make_offered_file(const char* kind, std::size_t bytes);
 /// Whether it is such a file: reading what it shows is safe then, whatever its maker does.
 bool has_fixed_size(int file);
 unsigned long long inode_of(int file);
+/// The same, for other processes. The number is -1 if the system makes none.
+OfferedFile offer_file(const char* kind, std::size_t bytes);
+/// Nobody can open it any more. The program may have closed the descriptor, whose number may be a file of its
+/// own by now: such a file stays open.
+void withdraw(OfferedFile&);
 
 /// Opens the file of another process of this user. -1, with `errno` set, if it is not the file that was
 /// offered.

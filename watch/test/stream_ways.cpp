@@ -211,7 +211,7 @@ HARMLESS(destruction, "streams and contexts come and go under looks") {
     threads.emplace_back([&, i] {
       for (int cycle = 0; cycle < 500; ++cycle) {
         expect(cuCtxSetCurrent(gpu.context));
-        const bool has_context = i % 2 == 0 && cycle % 50 == 0; // a device takes long to make one
+        const bool has_context = i % 2 == 0 && cycle % 250 == 0; // a device takes long to make one
         const CUcontext context = has_context ? gpu.other_context() : nullptr;
         const CUstream stream = gpu.stream();
         CUdeviceptr memory = 0;

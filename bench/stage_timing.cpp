@@ -177,6 +177,9 @@ private:
                                                    {"a graph, 8 adjacent stages", 1.5, 1},
                                                    {"a graph, 8, in the stream", 0, 0}}};
   static constexpr int steps = 200;
+  /// How many steps the host is ahead. With more, a check for escapes knows nothing of some stages, because
+  /// 256 events of the context are on their way.
+  static constexpr std::size_t lead = 10;
   static constexpr std::size_t stages = 8;
 
   static double us(cuevent::DeviceTime time) { return time.count() / 1000; }
@@ -289,9 +292,15 @@ private:
     timer.add_stream(stream_);
     DriverEvent start(gpu_.context, EventFlags::timing), end(gpu_.context, EventFlags::timing);
     if (variant < graph_untimed) {
+      std::array<DriverEvent, lead> done;
+      for (DriverEvent& each : done)
+        each = DriverEvent(gpu_.context);
       start.record(stream_);
       for (int i = 0; i < steps; ++i) {
+        DriverEvent& earlier = done[static_cast<std::size_t>(i) % lead];
+        earlier.synchronize(); // at first it has not been recorded
         step(variant, timer, stage);
+        earlier.record(stream_);
         if (variant != untimed) timer.poll();
       }
       end.record(stream_);
@@ -319,11 +328,13 @@ private:
                   static_cast<unsigned long long>(statistics.count),
                   static_cast<unsigned long long>(statistics.dropped));
     }
-    if (is_checked && statistics.escaped + statistics.unknown != 0)
-      std::printf("  %s: of %llu stages %llu escaped, %llu unknown\n", rows[variant].name,
+    if (is_checked && statistics.escaped + statistics.unknown != 0) {
+      complete_ = false; // the cost is that of the other stages
+      std::printf("  WRONG: %s: of %llu stages %llu escaped, %llu unknown\n", rows[variant].name,
                   static_cast<unsigned long long>(statistics.count),
                   static_cast<unsigned long long>(statistics.escaped),
                   static_cast<unsigned long long>(statistics.unknown));
+    }
     return 1000 * static_cast<double>(start.elapsed_time(end).count()) / steps;
   }
 

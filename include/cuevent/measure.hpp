@@ -81,7 +81,8 @@ struct MeasuredSample {
 /// Context: needs none and changes none.
 /// During capture: harmless; no driver call.
 struct Measurement {
-  std::vector<MeasuredSample> samples; ///< in the order in which they were taken, without the warm-up
+  /// In the order in which they were taken, without the warm-up and without those that were late.
+  std::vector<MeasuredSample> samples;
 
   DeviceTime median{};
   DeviceTime low{}, high{}; ///< the 95 % confidence interval of the median
@@ -92,11 +93,14 @@ struct Measurement {
   double trend = 0;
   bool drifts = false; ///< the trend is larger than the precision, and the intervals of the thirds are apart
 
-  std::size_t warm_up = 0;   ///< samples that were taken before the times had settled, and are not counted
-  DeviceTime empty_pair{};   ///< the time of no work. It is part of every sample, and is not subtracted.
-  DeviceTime resolution{};   ///< all times seen are multiples of this
-  DeviceTime margin{};       ///< of a sample's tail: twice the longest one without work, and 1 us at least
-  std::size_t escaped = 0;   ///< samples in which work outlasted the record after it
+  std::size_t warm_up = 0; ///< samples that were taken before the times had settled, and are not counted
+  DeviceTime empty_pair{}; ///< the time of no work. It is part of every sample, and is not subtracted.
+  DeviceTime resolution{}; ///< all times seen are multiples of this
+  DeviceTime margin{};     ///< of a sample's tail: twice the longest one without work, and 1 us at least
+  std::size_t escaped = 0; ///< samples in which work outlasted the record after it
+  /// Samples that are not counted either. Their tails were longer than the margin, but at most 16 us, and
+  /// there was one of at least 20 samples, or 1 % of more than 100: a device can be that late by itself.
+  std::size_t late = 0;
   std::size_t disturbed = 0; ///< samples around which other work was running
   std::size_t unheld = 0;    ///< samples in which the device may have waited for the host
   MeasuredScope scope = MeasuredScope::context;

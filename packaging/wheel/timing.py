@@ -60,6 +60,7 @@ class Measurement:
     resolution: float
     margin: float
     escaped: int
+    late: int
     disturbed: int
     unheld: int
     scope: str

@@ -6,6 +6,7 @@
 #include "core/refusal.hpp"
 #include "core/require_context.hpp"
 #include "core/result_of.hpp"
+#include "timing/escape.hpp"
 #include "timing/sample_statistics.hpp"
 #include "timing/sampler.hpp"
 
@@ -122,6 +123,7 @@ public:
 
   Measurement result(MeasuredEnd end) && {
     Measurement result;
+    result.late = leave_out_late(samples_);
     std::vector<double> values = times();
     const MedianInterval interval = median_interval(values);
     const Drift change = drift(values);

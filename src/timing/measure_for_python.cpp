@@ -92,6 +92,7 @@ std::string json_of(const Measurement& found) {
   json("resolution", seconds(found.resolution));
   json("margin", seconds(found.margin));
   json("escaped", std::to_string(found.escaped));
+  json("late", std::to_string(found.late));
   json("disturbed", std::to_string(found.disturbed));
   json("unheld", std::to_string(found.unheld));
   json("scope", json_string(to_string(found.scope)));

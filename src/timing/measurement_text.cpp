@@ -92,7 +92,9 @@ std::string Comparison::doubt() const {
 std::string to_string(const Measurement& measurement) {
   std::string text = time_text(measurement.median) + " (95 %: " + time_text(measurement.low) + " to " +
                      time_text(measurement.high) + "; " + std::to_string(measurement.samples.size()) +
-                     " samples), ";
+                     " samples";
+  if (measurement.late != 0) text += ", " + std::to_string(measurement.late) + " late ones left out";
+  text += "), ";
   if (!measurement.proved()) return text + "not proved. " + measurement.doubt();
   return text + (measurement.scope == MeasuredScope::context ? "proved" : "proved for the blocking streams");
 }

@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstdint>
 #include <iterator>
+#include <map>
 #include <string_view>
 #include <utility>
 
@@ -47,14 +48,50 @@ void check_option(int option, std::uintptr_t value) {
             CUDA_ERROR_INVALID_VALUE);
 }
 
+/// Options that a device takes only together.
+constexpr int options_together[][3] = {
+    {CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, CU_JIT_INFO_LOG_BUFFER},
+    {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, CU_JIT_ERROR_LOG_BUFFER},
+    {CU_JIT_GLOBAL_SYMBOL_NAMES, CU_JIT_GLOBAL_SYMBOL_ADDRESSES, CU_JIT_GLOBAL_SYMBOL_COUNT}};
+
+/// The names of kernels or variables, and their number.
+constexpr int name_lists[][2] = {{CU_JIT_REFERENCED_KERNEL_NAMES, CU_JIT_REFERENCED_KERNEL_COUNT},
+                                 {CU_JIT_REFERENCED_VARIABLE_NAMES, CU_JIT_REFERENCED_VARIABLE_COUNT}};
+
+void check_options_together(const std::map<int, std::uintptr_t>& given) {
+  for (const auto& all : options_together) {
+    const auto count =
+        std::count_if(std::begin(all), std::end(all), [&](int one) { return given.contains(one); });
+    refuse_if(count != 0 && count != 3, CUDA_ERROR_INVALID_VALUE);
+  }
+  const auto value_of = [&](int option) { return given.contains(option) ? given.at(option) : 0; };
+  for (const auto& [names, number] : name_lists)
+    if (value_of(names) == 0 && value_of(number) != 0)
+      crash("an option says how many names there are, and none says where they are");
+}
+
+/// Gives back the number of threads, which has 32 bits, and the time so far.
+void answer_option(int option, void*& value) {
+  const std::uintptr_t given = reinterpret_cast<std::uintptr_t>(value);
+  if (option == CU_JIT_THREADS_PER_BLOCK) value = reinterpret_cast<void*>(given & 0xffff'ffff);
+  if (option == CU_JIT_WALL_TIME) value = nullptr;
+}
+
 } // namespace
 
 CUresult Api::cuLinkCreate_v2(unsigned count, CUjit_option* options, void** values, CUlinkState* out) {
   const auto home = current_context();
   refuse_if(out == nullptr || (count != 0 && (options == nullptr || values == nullptr)),
             CUDA_ERROR_INVALID_VALUE);
+  std::map<int, std::uintptr_t> given;
+  for (unsigned i = 0; i < count; ++i) {
+    const auto value = reinterpret_cast<std::uintptr_t>(values[i]);
+    check_option(options[i], value);
+    given[options[i]] = value;
+  }
+  check_options_together(given);
   for (unsigned i = 0; i < count; ++i)
-    check_option(options[i], reinterpret_cast<std::uintptr_t>(values[i]));
+    answer_option(options[i], values[i]);
   *out = as<CUlinkState>(*make<Link>(Kind::link, home.get()));
   return CUDA_SUCCESS;
 }

@@ -85,7 +85,8 @@ CUresult Api::cuLogsRegisterCallback(CUlogsCallback function, void* data, CUlogs
 
 CUresult Api::cuLogsUnregisterCallback(CUlogsCallbackHandle handle) {
   refuse_if(handle == nullptr, CUDA_ERROR_INVALID_VALUE, "Callback handle cannot be NULL");
-  refuse_if(!computer_.log.remove(lock_, process_.index, handle), CUDA_ERROR_INVALID_VALUE);
+  if (!computer_.log.remove(lock_, process_.index, handle))
+    crash("the callback for the driver's log is not registered, or not any more");
   return CUDA_SUCCESS;
 }
 

@@ -9,8 +9,8 @@
 #include "stream.hpp"
 
 #include <array>
-#include <initializer_list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -21,6 +21,8 @@ struct BoundMemory;
 struct Box;
 class Bytes;
 struct End;
+struct LaunchAttributes;
+struct LaunchShape;
 struct Link;
 struct MipmappedArray;
 enum class Memory;
@@ -192,9 +194,11 @@ private:
   [[noreturn]] void refuse_of_cuda_8(CUstream);
 
   // Launches
-  std::shared_ptr<Function> launchable(CUfunction, std::initializer_list<unsigned> grid,
-                                       std::initializer_list<unsigned> block, unsigned shared,
+  /// Refuses a function of another context than this one, if one is given.
+  std::shared_ptr<Function> launchable(CUfunction, const LaunchShape&,
                                        const std::shared_ptr<Context>& in = nullptr);
+  static void require_arguments(const Function&, void* const* parameters, void* const* extra);
+  LaunchAttributes launch_attributes(const CUlaunchConfig&, const Context& user, bool captured);
   Work kernel_work(const Function&) const;
   void launch(const Function&, const std::shared_ptr<Stream>&);
   void capture_launch(const Function&, const std::shared_ptr<Stream>&, const CUDA_KERNEL_NODE_PARAMS&);
@@ -227,9 +231,12 @@ private:
   }
   static std::array<int, 3> required_cluster(const KernelCode&, const KernelSettings&);
   static int most_dynamic_shared(const KernelCode&, const KernelSettings&);
+  static std::array<int, 3> checked_cluster(const Function&, const LaunchShape&,
+                                            const std::optional<std::array<int, 3>>& wish);
   struct ClusterLaunch;
   ClusterLaunch cluster_launch(const int* out, CUfunction, const CUlaunchConfig*);
   static int blocks_that_fit(const Function&, int threads, std::size_t dynamic_shared);
+  static bool runs_at_once(const Function&, const LaunchShape&);
   static CUresult kernel_attribute(int*, CUfunction_attribute, const Code&, const std::string& name,
                                    const KernelSettings&);
   static CUresult set_kernel_attribute(CUfunction_attribute, int, const KernelCode&, KernelSettings&);

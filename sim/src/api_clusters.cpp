@@ -4,9 +4,9 @@
 // groups are as on the H100 that was asked.
 
 #include "api.hpp"
+#include "launch_attributes.hpp"
 
 #include <algorithm>
-#include <optional>
 
 namespace cuevent::sim {
 
@@ -23,25 +23,24 @@ int clusters_that_fit(int blocks_of_cluster, int blocks_of_processor) {
   return count;
 }
 
-using Cluster = std::array<int, 3>;
-
-/// The wish of the launch. Nothing if it has none.
-std::optional<Cluster> wished(const CUlaunchConfig& config) {
-  std::optional<Cluster> cluster;
-  for (unsigned i = 0; i < config.numAttrs; ++i) {
-    const CUlaunchAttribute& attribute = config.attrs[i];
-    const int id = attribute.id;
-    refuse_if(id < 0 || id > 17 || id == CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY,
-              CUDA_ERROR_INVALID_VALUE);
-    if (id != CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) continue;
-    const auto& wish = attribute.value.clusterDim;
-    const auto extent = [](unsigned value) { return static_cast<int>(std::min(value, 65'536U)); };
-    cluster = {extent(wish.x), extent(wish.y), extent(wish.z)};
-  }
-  return cluster == Cluster{} ? std::nullopt : cluster;
-}
-
 } // namespace
+
+/// The cluster that a launch of this shape has. Zeros: none.
+Cluster Api::checked_cluster(const Function& function, const LaunchShape& shape,
+                             const std::optional<Cluster>& wish) {
+  const KernelCode& code = code_of(function);
+  const auto required = required_cluster(code, *function.settings);
+  refuse_if(code.explicit_cluster && required == Cluster{} && !wish, CUDA_ERROR_INVALID_CLUSTER_SIZE);
+  refuse_if(required != Cluster{} && wish && *wish != required, CUDA_ERROR_INVALID_CLUSTER_SIZE);
+  const Cluster cluster = wish ? *wish : required;
+  if (cluster == Cluster{}) return cluster;
+  const long long blocks = 1LL * cluster[0] * cluster[1] * cluster[2];
+  refuse_if(blocks == 0 || (blocks > portable_cluster && function.settings->cluster_beyond == 0),
+            CUDA_ERROR_INVALID_CLUSTER_SIZE);
+  for (std::size_t i = 0; i < 3; ++i)
+    refuse_if(shape.grid[i] % static_cast<unsigned>(cluster[i]) != 0, CUDA_ERROR_INVALID_CLUSTER_SIZE);
+  return cluster;
+}
 
 struct Api::ClusterLaunch {
   long long blocks_of_cluster; ///< 0: no cluster
@@ -54,31 +53,18 @@ Api::ClusterLaunch Api::cluster_launch(const int* out, CUfunction handle, const 
                 (config->attrs == nullptr && config->numAttrs != 0),
             CUDA_ERROR_INVALID_VALUE);
   if (config->hStream == nullptr) current_context();
-  const auto where = config->hStream != nullptr ? stream(config->hStream)->home.context : nullptr;
-  const auto function = callable(handle, where);
-  const auto& stack = thread().contexts;
-  const auto user = where != nullptr || stack.empty() ? where : stack.back();
-  refuse_if(user != nullptr && user->family() != function->module->home.context->family(),
-            CUDA_ERROR_INVALID_HANDLE);
-  const unsigned grid[] = {config->gridDimX, config->gridDimY, config->gridDimZ};
+  const auto on = config->hStream != nullptr ? stream(config->hStream) : nullptr;
+  const auto user = on ? on->home.context : thread().contexts.back();
+  const auto function = callable(handle, on ? user : nullptr);
+  refuse_if(user->family() != function->module->home.context->family(), CUDA_ERROR_INVALID_HANDLE);
   const unsigned long long threads =
       1ULL * config->blockDimX * config->blockDimY * std::min(config->blockDimZ, 65'536U);
-  refuse_if(grid[0] == 0 || grid[1] == 0 || grid[2] == 0 || grid[1] > 65'535 || grid[2] > 65'535 ||
-                threads == 0,
-            CUDA_ERROR_INVALID_VALUE);
-  const KernelCode& code = code_of(*function);
-  const auto required = required_cluster(code, *function->settings);
-  const auto wish = wished(*config);
-  refuse_if(code.explicit_cluster && required == Cluster{} && !wish, CUDA_ERROR_INVALID_CLUSTER_SIZE);
-  refuse_if(required != Cluster{} && wish && *wish != required, CUDA_ERROR_INVALID_CLUSTER_SIZE);
-  const Cluster cluster = wish ? *wish : required;
+  const LaunchShape shape = shape_of(*config);
+  refuse_if(!shape.has_possible_grid() || threads == 0, CUDA_ERROR_INVALID_VALUE);
+  const auto attributes = launch_attributes(*config, *user, on && on->capture);
+  const Cluster cluster = checked_cluster(*function, shape, attributes.cluster);
   const bool beyond = function->settings->cluster_beyond != 0;
   const long long blocks = 1LL * cluster[0] * cluster[1] * cluster[2];
-  if (cluster != Cluster{}) {
-    refuse_if(blocks == 0 || (blocks > portable_cluster && !beyond), CUDA_ERROR_INVALID_CLUSTER_SIZE);
-    for (std::size_t i = 0; i < 3; ++i)
-      refuse_if(grid[i] % static_cast<unsigned>(cluster[i]) != 0, CUDA_ERROR_INVALID_CLUSTER_SIZE);
-  }
   const int fit =
       blocks_that_fit(*function, static_cast<int>(std::min(threads, 65'536ULL)), config->sharedMemBytes);
   return {blocks, std::min(fit, most_blocks_of_clusters), beyond};

@@ -4,6 +4,7 @@
 #include "api.hpp"
 #include "box.hpp"
 #include "conditional.hpp"
+#include "launch_attributes.hpp"
 
 #include <algorithm>
 #include <fstream>
@@ -205,12 +206,13 @@ Work Api::kernel_node_work(const CUDA_KERNEL_NODE_PARAMS* parameters) {
   const bool by_kernel = parameters->func == nullptr && parameters->kern != nullptr;
   const auto handle = by_kernel ? reinterpret_cast<CUfunction>(parameters->kern) : parameters->func;
   refuse_if(handle == nullptr, CUDA_ERROR_INVALID_HANDLE);
-  const auto function = launchable(handle, {parameters->gridDimX, parameters->gridDimY, parameters->gridDimZ},
-                                   {parameters->blockDimX, parameters->blockDimY, parameters->blockDimZ},
-                                   parameters->sharedMemBytes);
-  refuse_if(!code_of(*function).parameters.empty() && parameters->kernelParams == nullptr &&
-                parameters->extra == nullptr,
-            CUDA_ERROR_INVALID_VALUE);
+  if (!by_kernel && parameters->ctx == nullptr && thread().contexts.empty())
+    crash("a kernel node without a context is described while none is current");
+  const auto function =
+      launchable(handle, {{parameters->gridDimX, parameters->gridDimY, parameters->gridDimZ},
+                          {parameters->blockDimX, parameters->blockDimY, parameters->blockDimZ},
+                          parameters->sharedMemBytes});
+  require_arguments(*function, parameters->kernelParams, parameters->extra);
   Work work;
   work.type = CU_GRAPH_NODE_TYPE_KERNEL;
   work.text = function->name;

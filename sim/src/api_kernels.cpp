@@ -3,8 +3,10 @@
 // known.
 
 #include "api.hpp"
+#include "launch_attributes.hpp"
 
 #include <algorithm>
+#include <limits>
 
 namespace cuevent::sim {
 
@@ -45,6 +47,17 @@ int Api::blocks_that_fit(const Function& function, int threads, std::size_t dyna
   const std::size_t shared = granules * shared_granule + reserved_shared;
   return std::min({most_blocks, most_threads_of_processor / (warps * warp),
                    static_cast<int>(shared_of_processor / shared)});
+}
+
+/// For a cooperative launch. A device rounds the shared memory up with 32 bits, and finds room for the
+/// overflow.
+bool Api::runs_at_once(const Function& function, const LaunchShape& shape) {
+  constexpr unsigned last_to_round = std::numeric_limits<unsigned>::max() - (shared_granule - 1);
+  const unsigned shared = shape.shared > last_to_round ? 0 : shape.shared;
+  const unsigned threads = shape.block[0] * shape.block[1] * shape.block[2];
+  const int fit = blocks_that_fit(function, static_cast<int>(threads), shared);
+  return 1ULL * shape.grid[0] * shape.grid[1] * shape.grid[2] <=
+         static_cast<unsigned long long>(fit) * multiprocessors;
 }
 
 CUresult Api::cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, CUfunction handle,
@@ -94,7 +107,6 @@ CUresult Api::cuOccupancyMaxPotentialBlockSize(int* grid, int* threads, CUfuncti
 CUresult Api::cuOccupancyAvailableDynamicSMemPerBlock(size_t* dynamic, CUfunction handle, int blocks,
                                                       int threads) {
   current_context();
-  if (dynamic == nullptr) crash("there is no place for the size of the shared memory");
   refuse_if(blocks <= 0, CUDA_ERROR_INVALID_VALUE);
   const auto function = callable(handle);
   refuse_if(threads <= 0, CUDA_ERROR_INVALID_VALUE);
@@ -102,6 +114,7 @@ CUresult Api::cuOccupancyAvailableDynamicSMemPerBlock(size_t* dynamic, CUfunctio
   refuse_if(blocks > blocks_that_fit(*function, threads, 0), CUDA_ERROR_INVALID_VALUE);
   const std::size_t each =
       shared_of_processor / static_cast<std::size_t>(blocks) / shared_granule * shared_granule;
+  if (dynamic == nullptr) crash("there is no place for the size of the shared memory");
   *dynamic = std::min(each > code.shared ? each - code.shared : 0,
                       static_cast<std::size_t>(most_dynamic_shared(code, *function->settings)));
   return CUDA_SUCCESS;
@@ -209,6 +222,8 @@ CUresult Api::cuFuncGetAttribute(int* value, CUfunction_attribute attribute, CUf
 
 CUresult Api::cuFuncSetAttribute(CUfunction handle, CUfunction_attribute attribute, int value) {
   const auto of = only_function(handle);
+  const int number = attribute;
+  if (number < 0) crash("there is no function attribute " + std::to_string(number));
   return set_kernel_attribute(attribute, value, code_of(*of), *of->settings);
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "api.hpp"
 #include "kernel_gate.hpp"
+#include "launch_attributes.hpp"
 
-#include <initializer_list>
 #include <utility>
 
 namespace cuevent::sim {
@@ -30,35 +30,55 @@ Work Api::kernel_work(const Function& function) const {
   return work;
 }
 
-std::shared_ptr<Function> Api::launchable(CUfunction handle, std::initializer_list<unsigned> grid,
-                                          std::initializer_list<unsigned> block, unsigned shared,
+std::shared_ptr<Function> Api::launchable(CUfunction handle, const LaunchShape& shape,
                                           const std::shared_ptr<Context>& in) {
+  constexpr unsigned deepest_block = 64;
   auto function = callable(handle, in);
-  unsigned most_blocks = 2'147'483'647; // along the first axis
-  for (unsigned extent : grid) {
-    refuse_if(extent == 0 || extent > most_blocks, CUDA_ERROR_INVALID_VALUE);
-    most_blocks = 65'535;
-  }
+  refuse_if(in != nullptr && function->module->home.context->family() != in->family(),
+            CUDA_ERROR_INVALID_HANDLE);
+  refuse_if(!shape.has_possible_grid(), CUDA_ERROR_INVALID_VALUE);
   unsigned long long threads = 1;
-  for (unsigned extent : block)
+  for (unsigned extent : shape.block)
     threads *= extent;
   const KernelCode& code = code_of(*function);
   refuse_if(threads == 0 || threads > static_cast<unsigned long long>(code.most_threads) ||
-                shared > static_cast<unsigned>(most_dynamic_shared(code, *function->settings)),
+                shape.block[2] > deepest_block,
+            CUDA_ERROR_INVALID_VALUE);
+  refuse_if(shape.cooperative && !runs_at_once(*function, shape), CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
+  refuse_if(shape.shared > static_cast<unsigned>(most_dynamic_shared(code, *function->settings)),
             CUDA_ERROR_INVALID_VALUE);
   return function;
 }
 
+namespace {
+
+bool has_buffer(void* const* extra) {
+  for (; extra != nullptr && *extra != CU_LAUNCH_PARAM_END; extra += 2)
+    if (*extra == CU_LAUNCH_PARAM_BUFFER_POINTER) return true;
+  return false;
+}
+
+} // namespace
+
+/// As a device does, reads the arguments at once, although no kernel uses them.
+void Api::require_arguments(const Function& function, void* const* parameters, void* const* extra) {
+  const auto& wanted = code_of(function).parameters;
+  refuse_if(parameters == nullptr && !wanted.empty() && !has_buffer(extra), CUDA_ERROR_INVALID_VALUE);
+  if (parameters == nullptr) return;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    const auto* const bytes = static_cast<const volatile char*>(parameters[i]);
+    if (bytes == nullptr) crash("argument " + std::to_string(i) + " of the kernel has no address");
+    for (std::size_t read = 0; read < wanted[i].size; ++read)
+      (void)bytes[read];
+  }
+}
+
 void Api::launch(const Function& function, const std::shared_ptr<Stream>& where) {
-  refuse_if(function.module->home.context->family() != where->home.context->family(),
-            CUDA_ERROR_INVALID_HANDLE);
   submit(where, kernel_work(function));
 }
 
 void Api::capture_launch(const Function& function, const std::shared_ptr<Stream>& where,
                          const CUDA_KERNEL_NODE_PARAMS& parameters) {
-  refuse_if(function.module->home.context->family() != where->home.context->family(),
-            CUDA_ERROR_INVALID_HANDLE);
   Work work = kernel_work(function);
   work.parameters = kept_parameters(parameters, function);
   submit(where, std::move(work));
@@ -71,10 +91,9 @@ CUresult Api::cuLaunchKernel(CUfunction handle, unsigned int grid_x, unsigned in
   const bool captured = capturing(*on);
   implicit_check(*on);
   refuse_if(handle == nullptr, CUDA_ERROR_INVALID_HANDLE);
-  auto function =
-      launchable(handle, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared, on->home.context);
-  refuse_if(parameters == nullptr && extra == nullptr && !code_of(*function).parameters.empty(),
-            CUDA_ERROR_INVALID_VALUE);
+  const LaunchShape shape{{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared};
+  auto function = launchable(handle, shape, on->home.context);
+  require_arguments(*function, parameters, extra);
   if (captured)
     capture_launch(*function, on,
                    {handle, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, parameters, extra,
@@ -92,22 +111,12 @@ CUresult Api::cuLaunchCooperativeKernel(CUfunction handle, unsigned int grid_x, 
   capturing(*on);
   implicit_check(*on);
   refuse_if(handle == nullptr, CUDA_ERROR_INVALID_HANDLE);
-  auto function =
-      launchable(handle, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared, on->home.context);
-  refuse_if(parameters == nullptr && !code_of(*function).parameters.empty(), CUDA_ERROR_INVALID_VALUE);
-  const int fit = blocks_that_fit(*function, static_cast<int>(block_x * block_y * block_z), shared);
-  refuse_if(1ULL * grid_x * grid_y * grid_z > static_cast<unsigned long long>(fit) * multiprocessors,
-            CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
+  const LaunchShape shape{{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared, true};
+  auto function = launchable(handle, shape, on->home.context);
+  require_arguments(*function, parameters, nullptr);
   launch(*function, on);
   return CUDA_SUCCESS;
 }
-
-namespace {
-
-/// CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE, since CUDA 12.4, and the last one of CUDA 13.0.
-constexpr int updatable = 13, last_launch_attribute = 18;
-
-} // namespace
 
 CUresult Api::cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction handle, void** parameters,
                                void** extra) {
@@ -116,53 +125,21 @@ CUresult Api::cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction handle, 
   auto where = stream(config->hStream);
   const bool captured = capturing(*where);
   implicit_check(*where);
-  auto function = launchable(handle, {config->gridDimX, config->gridDimY, config->gridDimZ},
-                             {config->blockDimX, config->blockDimY, config->blockDimZ},
-                             config->sharedMemBytes, where->home.context);
-  std::shared_ptr<Event> at_start;
-  std::shared_ptr<Event> at_end;
-  auto accepted = [&](CUevent event_handle, int flags, unsigned refused_kinds) {
-    auto asked = event(event_handle);
-    refuse_if((flags & ~CU_EVENT_RECORD_EXTERNAL) != 0, CUDA_ERROR_INVALID_VALUE);
-    refuse_if(flags != 0, captured ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_ILLEGAL_STATE);
-    refuse_if(asked->home.context->family() != where->home.context->family(), CUDA_ERROR_INVALID_HANDLE);
-    refuse_if(captured && asked->interprocess(), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-    refuse_if(asked->timed() || (asked->flags & refused_kinds) != 0, CUDA_ERROR_NOT_SUPPORTED);
-    return asked;
-  };
-  for (unsigned i = 0; i < config->numAttrs; ++i) {
-    const CUlaunchAttribute& attribute = config->attrs[i];
-    refuse_if(attribute.id == updatable && !captured && attribute.value.cooperative != 0,
-              CUDA_ERROR_NOT_SUPPORTED);
-    refuse_if(attribute.id > last_launch_attribute, CUDA_ERROR_INVALID_VALUE);
-    switch (attribute.id) {
-    case CU_LAUNCH_ATTRIBUTE_IGNORE:
-    case CU_LAUNCH_ATTRIBUTE_PRIORITY:
-      break;
-    case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT: {
-      const auto& value = attribute.value.programmaticEvent;
-      at_end = accepted(value.event, value.flags, CU_EVENT_INTERPROCESS);
-      break;
-    }
-#if CUDA_VERSION >= 12030
-    case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT: {
-      if (computer_.options.driver_version < 12030)
-        not_modelled("a launch completion event before CUDA 12.3");
-      const auto& value = attribute.value.launchCompletionEvent;
-      at_start = accepted(value.event, value.flags, CU_EVENT_INTERPROCESS | CU_EVENT_BLOCKING_SYNC);
-      break;
-    }
-#endif
-    default:
-      not_modelled("launch attribute " + std::to_string(static_cast<int>(attribute.id)));
-    }
+  auto function = launchable(handle, shape_of(*config), where->home.context);
+  const LaunchAttributes attributes = launch_attributes(*config, *where->home.context, captured);
+  require_arguments(*function, parameters, extra);
+  if (attributes.cluster) {
+    checked_cluster(*function, shape_of(*config), attributes.cluster);
+    not_modelled("launches in clusters of blocks");
   }
+  if (!attributes.unmodelled.empty()) not_modelled(attributes.unmodelled);
+  const auto &at_start = attributes.at_start, &at_end = attributes.at_end;
   if (captured) {
     capture_launch(*function, where,
                    {handle, config->gridDimX, config->gridDimY, config->gridDimZ, config->blockDimX,
                     config->blockDimY, config->blockDimZ, config->sharedMemBytes, parameters, extra, nullptr,
                     nullptr});
-    for (auto& event : {at_start, at_end}) {
+    for (const auto& event : {at_start, at_end}) {
       if (!event) continue;
       recorded(*event, nullptr);
       event->recording->capture = where->capture;

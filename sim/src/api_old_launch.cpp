@@ -2,6 +2,7 @@
 // Launches as before CUDA 4.0. Kernels compute nothing, so only the size of the parameters is kept.
 
 #include "api.hpp"
+#include "launch_attributes.hpp"
 
 namespace cuevent::sim {
 
@@ -70,14 +71,18 @@ CUresult Api::old_launch(CUfunction handle, int width, int height, CUstream wher
   current_context();
   unsafe_call();
   const auto function = function_here(handle);
+  const auto on = stream(where);
   const OldLaunch& old = function->old;
-  launchable(handle, {static_cast<unsigned>(width), static_cast<unsigned>(height), 1},
-             {old.block[0], old.block[1], old.block[2]}, old.shared);
+  launchable(handle,
+             {{static_cast<unsigned>(width), static_cast<unsigned>(height), 1},
+              {old.block[0], old.block[1], old.block[2]},
+              old.shared},
+             on->home.context);
   std::size_t taken = 0;
   for (const auto& one : code_of(*function).parameters)
     taken = one.offset + one.size;
   refuse_if(old.parameters > taken, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
-  enqueue(stream(where), kernel_work(*function), {});
+  enqueue(on, kernel_work(*function), {});
   return CUDA_SUCCESS;
 }
 

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <iterator>
 #include <map>
 
 namespace cuevent::sim {
@@ -315,8 +316,20 @@ CUresult Api::cuGraphExecGetFlags(CUgraphExec handle, cuuint64_t* flags) {
 }
 
 #if CUDA_VERSION >= 12020
+namespace {
+
+/// The last word of reserved1 is behind the parameters of every kind of node.
+void require_zeros(const CUgraphNodeParams& parameters) {
+  refuse_if(std::any_of(std::begin(parameters.reserved0), std::end(parameters.reserved0),
+                        [](int each) { return each != 0; }) ||
+                *std::rbegin(parameters.reserved1) != 0 || parameters.reserved2 != 0,
+            CUDA_ERROR_INVALID_VALUE);
+}
+
+} // namespace
+
 Work Api::node_work(const CUgraphNodeParams* parameters) {
-  refuse_if(parameters == nullptr || parameters->reserved2 != 0, CUDA_ERROR_INVALID_VALUE);
+  refuse_if(parameters == nullptr, CUDA_ERROR_INVALID_VALUE);
   Work work;
   work.type = parameters->type;
   switch (parameters->type) {
@@ -328,6 +341,7 @@ Work Api::node_work(const CUgraphNodeParams* parameters) {
     return kernel_node_work(&kernel);
   }
   case CU_GRAPH_NODE_TYPE_MEMCPY:
+    refuse_if(parameters->memcpy.flags != 0 || parameters->memcpy.reserved != 0, CUDA_ERROR_INVALID_VALUE);
     return copy_node_work(&parameters->memcpy.copyParams, parameters->memcpy.copyCtx);
   case CU_GRAPH_NODE_TYPE_MEMSET: {
     const auto& from = parameters->memset;
@@ -356,6 +370,16 @@ Work Api::node_work(const CUgraphNodeParams* parameters) {
   case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
     set_node_event(work, parameters->eventRecord.event);
     return work;
+  case CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL:
+    if (parameters->extSemSignal.numExtSems != 0) not_modelled("a signal of external semaphores");
+    work.text = "signal of external semaphores";
+    work.unmodelled = "a signal of external semaphores";
+    return work;
+  case CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT:
+    if (parameters->extSemWait.numExtSems != 0) not_modelled("a wait for external semaphores");
+    work.text = "wait for external semaphores";
+    work.unmodelled = "a wait for external semaphores";
+    return work;
   default:
     refuse_if(parameters->type > CU_GRAPH_NODE_TYPE_BATCH_MEM_OP + 1,
               CUDA_ERROR_INVALID_VALUE); // conditional
@@ -366,6 +390,7 @@ Work Api::node_work(const CUgraphNodeParams* parameters) {
 CUresult Api::cuGraphAddNode(CUgraphNode* out, CUgraph into, const CUgraphNode* after, size_t count,
                              CUgraphNodeParams* parameters) {
   refuse_if(parameters == nullptr, CUDA_ERROR_INVALID_VALUE);
+  require_zeros(*parameters);
 #if CUDA_VERSION >= 12030
   if (parameters->type == CU_GRAPH_NODE_TYPE_CONDITIONAL)
     return add_conditional_node(out, into, after, count, *parameters);
@@ -379,6 +404,11 @@ CUresult Api::cuGraphAddNode(CUgraphNode* out, CUgraph into, const CUgraphNode* 
     cuGraphAddMemAllocNode(out, into, after, count, &allocation);
     parameters->alloc.dptr = allocation.dptr;
     return CUDA_SUCCESS;
+  }
+  if (parameters->type == CU_GRAPH_NODE_TYPE_BATCH_MEM_OP) {
+    const auto& from = parameters->memOp;
+    const CUDA_BATCH_MEM_OP_NODE_PARAMS batch{from.ctx, from.count, from.paramArray, from.flags};
+    return cuGraphAddBatchMemOpNode(out, into, after, count, &batch);
   }
   return add_node(out, into, after, count, node_work(parameters));
 }
@@ -394,9 +424,7 @@ CUresult Api::cuGraphAddNode_v2(CUgraphNode* out, CUgraph into, const CUgraphNod
 CUresult Api::cuGraphNodeSetParams(CUgraphNode handle, CUgraphNodeParams* parameters) {
   refuse_if(parameters == nullptr, CUDA_ERROR_INVALID_VALUE);
   auto changed = node(handle, parameters->type);
-  refuse_if(std::any_of(std::begin(parameters->reserved0), std::end(parameters->reserved0),
-                        [](int each) { return each != 0; }),
-            CUDA_ERROR_INVALID_VALUE);
+  require_zeros(*parameters);
   refuse_if(parameters->type == conditional_type, CUDA_ERROR_NOT_SUPPORTED);
   Work work = node_work(parameters);
   if (work.child.get() == changed->graph) not_modelled("a graph that becomes a child of itself");
@@ -407,6 +435,7 @@ CUresult Api::cuGraphNodeSetParams(CUgraphNode handle, CUgraphNodeParams* parame
 
 CUresult Api::cuGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode node, CUgraphNodeParams* parameters) {
   refuse_if(parameters == nullptr, CUDA_ERROR_INVALID_VALUE);
+  require_zeros(*parameters);
   if (parameters->type == CU_GRAPH_NODE_TYPE_GRAPH)
     return cuGraphExecChildGraphNodeSetParams(exec, node, parameters->graph.graph);
   Work& work = step_of(exec, node, parameters->type);

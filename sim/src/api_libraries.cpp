@@ -78,8 +78,12 @@ CUresult Api::cuModuleLoadData(CUmodule* out, const void* image) {
   return load_module(out, image, Bytes(image));
 }
 
-CUresult Api::cuModuleLoadDataEx(CUmodule* out, const void* image, unsigned int, CUjit_option*, void**) {
-  return cuModuleLoadData(out, image); // there is no compiler to use the options
+/// There is no compiler to use the options.
+CUresult Api::cuModuleLoadDataEx(CUmodule* out, const void* image, unsigned int count, CUjit_option* options,
+                                 void** values) {
+  context_to_create_in();
+  refuse_if(count != 0 && (options == nullptr || values == nullptr), CUDA_ERROR_INVALID_VALUE);
+  return cuModuleLoadData(out, image);
 }
 
 CUresult Api::cuModuleLoadFatBinary(CUmodule* out, const void* image) { return cuModuleLoadData(out, image); }
@@ -108,6 +112,10 @@ CUresult Api::cuModuleUnload(CUmodule handle) {
   wait_for_all_work_of(*gone->home.context, "a module is unloaded");
   for (auto& [name, address] : gone->variables)
     process_.allocations.erase(address);
+  for (auto& [name, one] : gone->functions)
+    if (const auto function = one.lock())
+      computer_.handles.remove(*function, "unloaded with its module, " + ending());
+  gone->functions.clear();
   computer_.handles.remove(*gone, ending());
   return CUDA_SUCCESS;
 }
@@ -254,6 +262,8 @@ void check_options(const CUjit_option* options, void* const* values, unsigned co
                    const CUlibraryOption* more, unsigned more_count) {
   refuse_if((options == nullptr || values == nullptr) && count != 0, CUDA_ERROR_INVALID_VALUE);
   if (more == nullptr && more_count != 0) crash("the list of library options is null");
+  for (unsigned i = 0; i < more_count; ++i)
+    refuse_if(static_cast<unsigned>(more[i]) >= CU_LIBRARY_NUM_OPTIONS, CUDA_ERROR_INVALID_VALUE);
 }
 
 } // namespace

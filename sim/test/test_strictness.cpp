@@ -76,6 +76,32 @@ TEST_CASE("recording on a destroyed stream ends the program") {
   CHECK(death.says("stream #1"));
 }
 
+TEST_CASE("launching a function of an unloaded module ends the program") {
+  const Death death = death_of([] {
+    Fixture f;
+    CUmodule module = nullptr;
+    f.cu.find<PFN_cuFuncGetModule_v11000>("cuFuncGetModule", 11000)(&module, f.kernel);
+    f.cu.find<PFN_cuModuleUnload_v2000>("cuModuleUnload", 2000)(module);
+    f.work(f.stream);
+  });
+  CHECK(death.aborted);
+  CHECK(death.says("unloaded with its module"));
+}
+
+TEST_CASE("a launch without the address of an argument crashes") {
+  const Death death = death_of([] {
+    Fixture f;
+    CUmodule module = nullptr;
+    CUfunction taking = nullptr;
+    f.cu.module_load(&module, ".version 8.0 .visible .entry taking(.param .u32 number) { ret; }");
+    f.cu.module_function(&taking, module, "taking");
+    void* arguments[] = {nullptr};
+    f.cu.launch(taking, 1, 1, 1, 1, 1, 1, 0, f.stream, arguments, nullptr);
+  });
+  CHECK(death.crashed);
+  CHECK(death.says("argument 0 of the kernel has no address"));
+}
+
 TEST_CASE("launching a graph whose event was destroyed ends the program") {
   const Death death = death_of([] {
     Fixture f;

@@ -180,15 +180,18 @@ private:
   void remember_memory(Work&, std::uintptr_t address, std::size_t bytes) const;
   CUresult fault_of_ended_memory(const Work&) const;
   Work fill_work(const CUDA_MEMSET_NODE_PARAMS&, bool captured = false);
+  enum class Words { in_memory, in_memory_or_null, aligned }; ///< which addresses an operation takes
   template <class Value>
-  Value* word(CUdeviceptr, const Capture*, unsigned access);
+  Value* word(CUdeviceptr, Words, unsigned access);
   template <class Value>
-  Work write_work(CUdeviceptr, Value, unsigned flags, const Capture*);
+  Work write_work(CUdeviceptr, Value, unsigned flags, Words);
   template <class Value>
-  Work wait_work(CUdeviceptr, Value, unsigned flags, const Capture*);
+  Work wait_work(CUdeviceptr, Value, unsigned flags, Words);
   template <class MakeWork>
   CUresult submit_operation(CUstream, MakeWork);
-  Work memory_operation(const CUstreamBatchMemOpParams&);
+  Work memory_operation(const CUstreamBatchMemOpParams&, Words);
+  std::vector<Work> memory_operations(const CUstreamBatchMemOpParams*, unsigned count, Words);
+  Work batch_node_work(const CUDA_BATCH_MEM_OP_NODE_PARAMS*);
   void require_64_bit_operations() const;
   void refuse_other_memory(CUdeviceptr) const;
   [[noreturn]] void refuse_of_cuda_8(CUstream);

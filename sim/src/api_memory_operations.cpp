@@ -11,11 +11,11 @@ void Api::require_64_bit_operations() const {
   refuse_if(!computer_.options.memory_operations_64_bit, CUDA_ERROR_NOT_SUPPORTED);
 }
 
-/// Null if a capture is given the null address, which it accepts. Nobody measured a launch of this node.
+/// Null if there is no memory and the address is accepted nevertheless. Nobody measured a launch of this node.
 template <class Value>
-Value* Api::word(CUdeviceptr at, const Capture* capture, unsigned access) {
+Value* Api::word(CUdeviceptr at, Words accepted, unsigned access) {
   const auto address = static_cast<std::uintptr_t>(at);
-  if (address == 0 && capture != nullptr) return nullptr;
+  if (address == 0 && accepted != Words::in_memory) return nullptr;
   const auto in_hex = [&](const char* form) {
     char text[64];
     std::snprintf(text, sizeof text, form, static_cast<unsigned long long>(address));
@@ -23,27 +23,28 @@ Value* Api::word(CUdeviceptr at, const Capture* capture, unsigned access) {
   };
   if (address % sizeof(Value) != 0)
     refuse(CUDA_ERROR_INVALID_VALUE, in_hex("Index 0: Address 0x%llx not aligned"));
-  if (!has_bytes(address, sizeof(Value), access))
-    refuse(CUDA_ERROR_INVALID_VALUE, in_hex("Batch memory address 0x%016llx is not valid"));
+  const bool in_memory = has_bytes(address, sizeof(Value), access);
+  if (!in_memory && accepted == Words::aligned) return nullptr;
+  if (!in_memory) refuse(CUDA_ERROR_INVALID_VALUE, in_hex("Batch memory address 0x%016llx is not valid"));
   return reinterpret_cast<Value*>(address);
 }
 
 template <class Value>
-Work Api::write_work(CUdeviceptr to, Value value, unsigned flags, const Capture* capture) {
+Work Api::write_work(CUdeviceptr to, Value value, unsigned flags, Words accepted) {
   refuse_if(flags != 0, CUDA_ERROR_INVALID_VALUE); // NO_MEMORY_BARRIER, too
-  auto* const target = word<Value>(to, capture, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+  auto* const target = word<Value>(to, accepted, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
   Work work;
   work.type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP;
   work.text = "write value " + std::to_string(value);
   work.duration = timing::write_value;
-  if (target == nullptr) work.unmodelled = "the launch of a write to the null address";
+  if (target == nullptr) work.unmodelled = "the launch of a write to an address without memory";
   work.gone = unmapped_later(static_cast<std::uintptr_t>(to), sizeof(Value));
   work.effect = [=] { __atomic_store_n(target, value, __ATOMIC_RELEASE); };
   return work;
 }
 
 template <class Value>
-Work Api::wait_work(CUdeviceptr at, Value value, unsigned flags, const Capture* capture) {
+Work Api::wait_work(CUdeviceptr at, Value value, unsigned flags, Words accepted) {
   constexpr unsigned flush = CU_STREAM_WAIT_VALUE_FLUSH;
   if ((flags & ~flush) > CU_STREAM_WAIT_VALUE_NOR) {
     char text[64];
@@ -51,11 +52,11 @@ Work Api::wait_work(CUdeviceptr at, Value value, unsigned flags, const Capture* 
     refuse(CUDA_ERROR_INVALID_VALUE, reasons::made(text));
   }
   refuse_if((flags & flush) != 0, CUDA_ERROR_NOT_SUPPORTED);
-  const auto* const source = word<Value>(at, capture, CU_MEM_ACCESS_FLAGS_PROT_READ);
+  const auto* const source = word<Value>(at, accepted, CU_MEM_ACCESS_FLAGS_PROT_READ);
   Work work;
   work.type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP;
   work.text = "wait for value " + std::to_string(value);
-  if (source == nullptr) work.unmodelled = "the launch of a wait at the null address";
+  if (source == nullptr) work.unmodelled = "the launch of a wait at an address without memory";
   const auto gone = unmapped_later(static_cast<std::uintptr_t>(at), sizeof(Value));
   work.condition = [=] {
     if (gone && gone()) undefined("a stream waits for a value in memory that has been unmapped");
@@ -80,23 +81,23 @@ CUresult Api::submit_operation(CUstream where, MakeWork make_work) {
   auto to = stream(where);
   capturing(*to);
   implicit_check(*to);
-  submit(to, make_work(to->capture.get()));
+  submit(to, make_work(to->capture ? Words::in_memory_or_null : Words::in_memory));
   return CUDA_SUCCESS;
 }
 
 CUresult Api::cuStreamWriteValue32_v2(CUstream where, CUdeviceptr address, cuuint32_t value,
                                       unsigned int flags) {
-  return submit_operation(where, [&](const Capture* capture) {
+  return submit_operation(where, [&](Words accepted) {
     refuse_other_memory(address);
-    return write_work(address, value, flags, capture);
+    return write_work(address, value, flags, accepted);
   });
 }
 
 CUresult Api::cuStreamWaitValue32_v2(CUstream where, CUdeviceptr address, cuuint32_t value,
                                      unsigned int flags) {
-  return submit_operation(where, [&](const Capture* capture) {
+  return submit_operation(where, [&](Words accepted) {
     refuse_other_memory(address);
-    return wait_work(address, value, flags, capture);
+    return wait_work(address, value, flags, accepted);
   });
 }
 
@@ -108,18 +109,18 @@ void Api::refuse_other_memory(CUdeviceptr at) const {
 CUresult Api::cuStreamWriteValue64_v2(CUstream where, CUdeviceptr address, cuuint64_t value,
                                       unsigned int flags) {
   require_64_bit_operations();
-  return submit_operation(where, [&](const Capture* capture) {
+  return submit_operation(where, [&](Words accepted) {
     refuse_other_memory(address);
-    return write_work(address, value, flags, capture);
+    return write_work(address, value, flags, accepted);
   });
 }
 
 CUresult Api::cuStreamWaitValue64_v2(CUstream where, CUdeviceptr address, cuuint64_t value,
                                      unsigned int flags) {
   require_64_bit_operations();
-  return submit_operation(where, [&](const Capture* capture) {
+  return submit_operation(where, [&](Words accepted) {
     refuse_other_memory(address);
-    return wait_work(address, value, flags, capture);
+    return wait_work(address, value, flags, accepted);
   });
 }
 
@@ -147,23 +148,64 @@ CUresult Api::cuStreamWaitValue64(CUstream where, CUdeviceptr, cuuint64_t, unsig
   refuse_of_cuda_8(where);
 }
 
-Work Api::memory_operation(const CUstreamBatchMemOpParams& one) {
+namespace {
+
+constexpr int reduction = 8;              // CU_STREAM_MEM_OP_ATOMIC_REDUCTION, in later headers
+constexpr unsigned most_operations = 256; ///< in one list
+
+/// What a barrier orders is in order anyway.
+Work barrier_work(unsigned flags) {
+  refuse_if(flags > CU_STREAM_MEMORY_BARRIER_TYPE_GPU, CUDA_ERROR_INVALID_VALUE);
+  Work work;
+  work.type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP;
+  work.text = "memory barrier";
+  return work;
+}
+
+/// As the work of one node.
+Work joined(std::vector<Work> list) {
+  Work last;
+  if (list.empty()) {
+    last.type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP;
+    last.text = "no memory operations";
+    return last;
+  }
+  last = std::move(list.back());
+  list.pop_back();
+  if (!list.empty()) last.earlier = std::make_shared<const std::vector<Work>>(std::move(list));
+  return last;
+}
+
+} // namespace
+
+Work Api::memory_operation(const CUstreamBatchMemOpParams& one, Words accepted) {
   switch (one.operation) {
   case CU_STREAM_MEM_OP_WRITE_VALUE_32:
-    return write_work(one.writeValue.address, one.writeValue.value, one.writeValue.flags, nullptr);
+    return write_work(one.writeValue.address, one.writeValue.value, one.writeValue.flags, accepted);
   case CU_STREAM_MEM_OP_WRITE_VALUE_64:
     require_64_bit_operations();
-    return write_work(one.writeValue.address, one.writeValue.value64, one.writeValue.flags, nullptr);
+    return write_work(one.writeValue.address, one.writeValue.value64, one.writeValue.flags, accepted);
   case CU_STREAM_MEM_OP_WAIT_VALUE_32:
-    return wait_work(one.waitValue.address, one.waitValue.value, one.waitValue.flags, nullptr);
+    return wait_work(one.waitValue.address, one.waitValue.value, one.waitValue.flags, accepted);
   case CU_STREAM_MEM_OP_WAIT_VALUE_64:
     require_64_bit_operations();
-    return wait_work(one.waitValue.address, one.waitValue.value64, one.waitValue.flags, nullptr);
+    return wait_work(one.waitValue.address, one.waitValue.value64, one.waitValue.flags, accepted);
+  case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:
+    refuse(CUDA_ERROR_NOT_SUPPORTED);
+  case CU_STREAM_MEM_OP_BARRIER:
+    return barrier_work(one.memoryBarrier.flags);
   default:
-    // The others are flushes, barriers and reductions.
-    refuse_if(static_cast<int>(one.operation) > 8, CUDA_ERROR_INVALID_VALUE);
-    not_modelled("memory operation " + std::to_string(static_cast<int>(one.operation)));
+    if (static_cast<int>(one.operation) == reduction) not_modelled("a reduction as a memory operation");
+    refuse(CUDA_ERROR_INVALID_VALUE);
   }
+}
+
+std::vector<Work> Api::memory_operations(const CUstreamBatchMemOpParams* operations, unsigned count,
+                                         Words accepted) {
+  std::vector<Work> list;
+  for (unsigned i = 0; i < count; ++i)
+    list.push_back(memory_operation(operations[i], accepted));
+  return list;
 }
 
 /// The operations run one after another. A capture makes one node of them.
@@ -172,29 +214,31 @@ CUresult Api::cuStreamBatchMemOp_v2(CUstream handle, unsigned count, CUstreamBat
   auto where = stream(handle);
   capturing(*where);
   implicit_check(*where);
+  refuse_if(count > most_operations || flags != 0, CUDA_ERROR_INVALID_VALUE);
   if (count == 0) return CUDA_SUCCESS;
   if (operations == nullptr) crash("the list of operations is null");
-  refuse_if(count > 256 || flags != 0, CUDA_ERROR_INVALID_VALUE);
-  std::vector<Work> list;
-  for (unsigned i = 0; i < count; ++i)
-    list.push_back(memory_operation(operations[i]));
+  std::vector<Work> list = memory_operations(operations, count, Words::in_memory);
   if (where->capture) {
-    Work last = std::move(list.back());
-    list.pop_back();
-    last.earlier = std::make_shared<const std::vector<Work>>(std::move(list));
-    list = {std::move(last)};
+    submit(where, joined(std::move(list)));
+    return CUDA_SUCCESS;
   }
   for (Work& work : list)
     submit(where, std::move(work));
   return CUDA_SUCCESS;
 }
 
+/// Unlike a stream, a node takes addresses without memory, and a list without operations.
+Work Api::batch_node_work(const CUDA_BATCH_MEM_OP_NODE_PARAMS* parameters) {
+  refuse_if(parameters == nullptr || parameters->ctx == nullptr || parameters->paramArray == nullptr ||
+                parameters->count > most_operations || parameters->flags != 0,
+            CUDA_ERROR_INVALID_VALUE);
+  context(parameters->ctx);
+  return joined(memory_operations(parameters->paramArray, parameters->count, Words::aligned));
+}
+
 CUresult Api::cuGraphAddBatchMemOpNode(CUgraphNode* out, CUgraph into, const CUgraphNode* after, size_t count,
                                        const CUDA_BATCH_MEM_OP_NODE_PARAMS* parameters) {
-  refuse_if(parameters == nullptr || parameters->paramArray == nullptr || parameters->count == 0,
-            CUDA_ERROR_INVALID_VALUE);
-  if (parameters->count != 1) not_modelled("a batch of more than one memory operation");
-  return add_node(out, into, after, count, memory_operation(parameters->paramArray[0]));
+  return add_node(out, into, after, count, batch_node_work(parameters));
 }
 
 } // namespace cuevent::sim

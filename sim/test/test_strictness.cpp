@@ -209,7 +209,8 @@ TEST_CASE("a capture accepts a write and a wait at null, and their launch ends t
       f.cu.stream_synchronize(f.stream);
     });
     CHECK(death.aborted);
-    CHECK(death.says(writes ? "a write to the null address" : "a wait at the null address"));
+    CHECK(
+        death.says(writes ? "a write to an address without memory" : "a wait at an address without memory"));
   }
 }
 

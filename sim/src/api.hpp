@@ -326,6 +326,7 @@ private:
   Process::Pools& pools_of(const PoolKind&);
   Process::Pools& pools_of(const CUmemLocation*, CUmemAllocationType);
   void set_access(MemoryPool&, const CUmemAccessDesc&);
+  void check_access(const MemoryPool&, const CUmemAccessDesc&);
   CUresult allocate_on(CUdeviceptr*, std::size_t bytes, CUmemoryPool, CUstream, bool from_current);
 
   // Memory that graphs allocate

@@ -146,7 +146,7 @@ CUresult Api::cuGraphMemFreeNodeGetParams(CUgraphNode handle, CUdeviceptr* addre
 // Captures
 
 CUdeviceptr Api::capture_allocation(Stream& where, std::size_t bytes, const MemoryPool& from) {
-  if (from.exportable) not_modelled("an allocation in a capture from a pool of several processes");
+  if (from.handle_types != 0) not_modelled("an allocation in a capture from a pool of several processes");
   CUDA_MEM_ALLOC_NODE_PARAMS wanted{};
   const bool of_device = from.device >= 0;
   wanted.poolProps.allocType = of_device ? CU_MEM_ALLOCATION_TYPE_PINNED : from.kind.type;

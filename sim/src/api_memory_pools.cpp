@@ -6,6 +6,7 @@
 #include "graph_memory.hpp"
 #include "memory_places.hpp"
 #include "memory_pool.hpp"
+#include "os_process.hpp"
 
 #include <algorithm>
 #include <array>
@@ -249,7 +250,7 @@ CUresult Api::cuMemPoolCreate(CUmemoryPool* out, const CUmemPoolProps* propertie
   }
   const auto made = of_device ? new_pool(where.id) : new_pool(pool_kind(properties->allocType, where));
   made->most_bytes = limits.most_bytes;
-  made->exportable = properties->handleTypes != CU_MEM_HANDLE_TYPE_NONE;
+  made->handle_types = properties->handleTypes;
   *out = as<CUmemoryPool>(*made);
   return CUDA_SUCCESS;
 }
@@ -440,13 +441,18 @@ CUresult Api::cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPool handle, 
   unsafe_call();
   refuse_if(flags == nullptr || place == nullptr, CUDA_ERROR_INVALID_VALUE);
   const auto asked = pool(handle);
-  const bool by_host = asked->device < 0 && place::is_of_host(*place);
+  const bool of_device = asked->device >= 0; // whose memory the host cannot use, whatever the node
+  if (of_device && (place->type == place::host || place->type == place::host_numa)) {
+    *flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
+    return CUDA_SUCCESS;
+  }
+  const bool by_host = !of_device && place::is_of_host(*place);
   refuse_if(!by_host && (place->type != CU_MEM_LOCATION_TYPE_DEVICE || place->id < 0 ||
                          place->id >= computer_.devices()),
             CUDA_ERROR_INVALID_VALUE);
-  const bool access = by_host             ? asked->device == MemoryPool::of_the_host || asked->host_has_access
-                      : asked->device < 0 ? (asked->devices_with_access >> place->id & 1) != 0
-                                          : place->id == asked->device;
+  const bool access = by_host      ? asked->device == MemoryPool::of_the_host || asked->host_has_access
+                      : !of_device ? (asked->devices_with_access >> place->id & 1) != 0
+                                   : place->id == asked->device;
   *flags = access ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
   return CUDA_SUCCESS;
 }
@@ -468,32 +474,44 @@ void Api::set_access(MemoryPool& changed, const CUmemAccessDesc& wish) {
       access ? changed.devices_with_access | bit : changed.devices_with_access & ~bit;
 }
 
-/// A pool of a device is always accessible to it.
+/// A pool of a device is always accessible to it, so nothing changes.
+void Api::check_access(const MemoryPool& pool, const CUmemAccessDesc& wish) {
+  refuse_if(wish.flags == CU_MEM_ACCESS_FLAGS_PROT_READ, CUDA_ERROR_NOT_SUPPORTED);
+  refuse_if(wish.flags != CU_MEM_ACCESS_FLAGS_PROT_NONE && wish.flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+            CUDA_ERROR_INVALID_VALUE);
+  if (device(wish.location.id) != pool.device) not_modelled("access of another device to a memory pool");
+  refuse_if(wish.flags == CU_MEM_ACCESS_FLAGS_PROT_NONE, CUDA_ERROR_INVALID_DEVICE);
+}
+
+/// A device looks at all places first.
 CUresult Api::cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAccessDesc* wishes, size_t count) {
   unsafe_call();
   const auto changed = pool(handle);
-  refuse_if(wishes == nullptr && count != 0, CUDA_ERROR_INVALID_VALUE);
+  refuse_if(wishes == nullptr, CUDA_ERROR_INVALID_VALUE);
+  const bool of_device = changed->device >= 0;
+  for (std::size_t i = 0; i < count; ++i)
+    refuse_if(of_device && wishes[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE, CUDA_ERROR_NOT_SUPPORTED);
   for (std::size_t i = 0; i < count; ++i) {
-    if (changed->device < 0) {
+    if (of_device) {
+      check_access(*changed, wishes[i]);
+    } else {
       set_access(*changed, wishes[i]);
-      continue;
     }
-    refuse_if(wishes[i].location.type == place::host, CUDA_ERROR_NOT_SUPPORTED);
-    if (wishes[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE)
-      not_modelled("access of the host to a memory pool");
-    const bool own = device(wishes[i].location.id) == changed->device;
-    refuse_if(own && wishes[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READ, CUDA_ERROR_NOT_SUPPORTED);
-    refuse_if(own && wishes[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE, CUDA_ERROR_INVALID_DEVICE);
-    if (!own) not_modelled("access of another device to a memory pool");
   }
   return CUDA_SUCCESS;
 }
 
-CUresult Api::cuMemPoolExportToShareableHandle(void* out, CUmemoryPool handle, CUmemAllocationHandleType,
-                                               unsigned long long) {
+/// The descriptor is good for nothing but an import, which is not modelled.
+CUresult Api::cuMemPoolExportToShareableHandle(void* out, CUmemoryPool handle, CUmemAllocationHandleType type,
+                                               unsigned long long flags) {
   unsafe_call();
-  refuse_if(!pool(handle)->exportable || out == nullptr, CUDA_ERROR_INVALID_VALUE);
-  not_modelled("a memory pool of several processes");
+  refuse_if(out == nullptr || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || flags != 0,
+            CUDA_ERROR_INVALID_VALUE);
+  refuse_if((pool(handle)->handle_types & type) == 0, CUDA_ERROR_INVALID_VALUE);
+  const int file = make_offered_file("memory-pool", 0);
+  refuse_if(file < 0, CUDA_ERROR_OUT_OF_MEMORY);
+  std::memcpy(out, &file, sizeof file);
+  return CUDA_SUCCESS;
 }
 
 #if CUDA_VERSION >= 13000
@@ -527,7 +545,7 @@ CUresult Api::cuMemSetMemPool(CUmemLocation* place, CUmemAllocationType type, CU
   const auto chosen = pool(handle); // a device looks at it before the place
   Process::Pools& pools = pools_of(place, type);
   const bool same = pools.standard->device < 0 ? chosen->kind == pools.standard->kind : chosen->device >= 0;
-  if (!same) not_modelled("a pool of another kind as the current one");
+  refuse_if(!same, CUDA_ERROR_INVALID_VALUE);
   pools.current = chosen;
   return CUDA_SUCCESS;
 }

@@ -43,7 +43,7 @@ struct MemoryPool : Object {
   PoolKind kind;                    ///< if it is not of a device
   unsigned devices_with_access = 0; ///< the same, one bit each
   bool host_has_access = false;     ///< to managed memory
-  bool exportable = false;
+  int handle_types = 0;             ///< with which it can be given to other processes
   bool is_default = false;
   int follow_events = 1, opportunistic = 1, internal_dependencies = 1;
   std::uint64_t most_bytes = 0; ///< zero: no limit

@@ -46,7 +46,7 @@ MemoryHandle contents_of(const CUipcMemHandle& handle) {
 
 /// Waits for no work. Each address of the memory gives the same handle.
 CUresult Api::cuIpcGetMemHandle(CUipcMemHandle* out, CUdeviceptr pointer) {
-  refuse_if(out == nullptr, CUDA_ERROR_INVALID_VALUE);
+  refuse_if(out == nullptr || pointer == 0, CUDA_ERROR_INVALID_VALUE);
   const auto current = current_context();
   const auto found = process_.allocations.find(allocation_start(pointer));
   refuse_if(found == process_.allocations.end(), CUDA_ERROR_INVALID_VALUE);

@@ -27,6 +27,10 @@ CUmemLocation place_of(CUdevice device) {
                                  : CUmemLocation{CU_MEM_LOCATION_TYPE_DEVICE, device};
 }
 
+bool is_advice(CUmem_advise advice) {
+  return advice >= CU_MEM_ADVISE_SET_READ_MOSTLY && advice <= CU_MEM_ADVISE_UNSET_ACCESSED_BY;
+}
+
 /// For other advice, a device does not look at the place.
 bool has_place(CUmem_advise advice) {
   return advice == CU_MEM_ADVISE_SET_PREFERRED_LOCATION || advice == CU_MEM_ADVISE_SET_ACCESSED_BY ||
@@ -62,14 +66,25 @@ Allocation& Api::managed_memory(CUdeviceptr pointer) {
 }
 
 #if CUDA_VERSION >= 12020
+namespace {
+
+/// A device takes such advice for a NUMA node, and does nothing.
+bool is_ignored(CUmem_advise advice, const CUmemLocation& where) {
+  const bool of_node = where.type == place::host_numa || where.type == place::host_numa_current;
+  return of_node && (advice == CU_MEM_ADVISE_SET_READ_MOSTLY || advice == CU_MEM_ADVISE_UNSET_READ_MOSTLY);
+}
+
+} // namespace
+
 CUresult Api::cuMemAdvise_v2(CUdeviceptr pointer, size_t bytes, CUmem_advise advice, CUmemLocation place) {
+  refuse_if(!is_advice(advice) || place.type < CU_MEM_LOCATION_TYPE_DEVICE ||
+                place.type > place::host_numa_current,
+            CUDA_ERROR_INVALID_VALUE);
   if (!thread().contexts.empty()) {
-    // For other advice a device does not look at the number.
-    refuse_if(place.type < CU_MEM_LOCATION_TYPE_DEVICE || place.type > place::host_numa_current,
-              CUDA_ERROR_INVALID_VALUE);
-    // The older call says INVALID_DEVICE.
+    // For other advice a device does not look at the number. The older call says INVALID_DEVICE.
     if (has_place(advice) && place.type == CU_MEM_LOCATION_TYPE_DEVICE)
       refuse_if(place.id < 0 || place.id >= computer_.devices(), CUDA_ERROR_INVALID_VALUE);
+    if (is_ignored(advice, place)) return CUDA_SUCCESS; // whatever the memory is, and in any capture
   }
   return advise(pointer, bytes, advice, place);
 }
@@ -114,8 +129,7 @@ CUresult Api::advise(CUdeviceptr pointer, std::size_t bytes, CUmem_advise advice
                      const CUmemLocation& where) {
   current_context();
   unsafe_call();
-  refuse_if(advice < CU_MEM_ADVISE_SET_READ_MOSTLY || advice > CU_MEM_ADVISE_UNSET_ACCESSED_BY,
-            CUDA_ERROR_INVALID_VALUE);
+  refuse_if(!is_advice(advice), CUDA_ERROR_INVALID_VALUE);
   const Nodes nodes = advice == CU_MEM_ADVISE_SET_PREFERRED_LOCATION ? Nodes::taken : Nodes::refused;
   check_managed(pointer, bytes, has_place(advice) ? &where : nullptr, nodes);
   Allocation& memory = managed_memory(pointer);
@@ -139,8 +153,9 @@ CUresult Api::prefetch(CUdeviceptr pointer, std::size_t bytes, const CUmemLocati
   auto where = stream(handle);
   refuse_in_capture(*where);
   implicit_check(*where);
-  check_managed(pointer, bytes, &place, Nodes::taken);
-  remember_prefetch(pointer, bytes, {place.type, place.type == place::host ? -1 : place.id});
+  const bool wraps = pointer + bytes < pointer; // around the end of the addresses: prefetches nothing
+  check_managed(pointer, wraps ? 1 : bytes, &place, Nodes::taken);
+  if (!wraps) remember_prefetch(pointer, bytes, {place.type, place.type == place::host ? -1 : place.id});
   Work work;
   work.text = "prefetch " + std::to_string(bytes) + " bytes";
   submit(where, std::move(work));
@@ -343,12 +358,13 @@ CUresult Api::cuStreamAttachMemAsync(CUstream handle, CUdeviceptr pointer, size_
   unsafe_call();
   implicit_check(*where);
   const Allocation* const of = allocation_of(static_cast<std::uintptr_t>(pointer));
-  if (flags == 0) crash("cuStreamAttachMemAsync without flags");
-  refuse_if(flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST && flags != CU_MEM_ATTACH_SINGLE,
+  refuse_if(flags != 0 && flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST &&
+                flags != CU_MEM_ATTACH_SINGLE,
             CUDA_ERROR_INVALID_VALUE);
   refuse_if(of == nullptr || !of->managed || of->pool || of->address != pointer, CUDA_ERROR_INVALID_VALUE);
-  refuse_if(flags == CU_MEM_ATTACH_SINGLE && where == where->home.context->legacy, CUDA_ERROR_INVALID_VALUE);
+  refuse_if(flags == CU_MEM_ATTACH_SINGLE && handle == nullptr, CUDA_ERROR_INVALID_VALUE);
   refuse_if(bytes != 0 && bytes != of->bytes, CUDA_ERROR_INVALID_VALUE);
+  if (flags == 0) crash("cuStreamAttachMemAsync without flags");
   return CUDA_SUCCESS;
 }
 

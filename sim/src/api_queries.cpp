@@ -245,6 +245,8 @@ bool Api::pointer_attribute(void* data, CUpointer_attribute attribute, const All
   case CU_POINTER_ATTRIBUTE_HOST_POINTER:
     put(data, !known || of->host || of->managed ? at : CUdeviceptr{0});
     return known && (of->host || of->managed);
+  case CU_POINTER_ATTRIBUTE_P2P_TOKENS: // for the driver of another device; the simulator has none
+    return plain_device;
   case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
     put(data, known ? of->synchronous || of->managed : 0);
     return known;
@@ -316,7 +318,8 @@ CUresult Api::cuPointerGetAttributes(unsigned count, CUpointer_attribute* attrib
                                      CUdeviceptr at) {
   refuse_if(count == 0 || attributes == nullptr || data == nullptr, CUDA_ERROR_INVALID_VALUE);
   for (unsigned i = 0; i < count; ++i)
-    refuse_if(attributes[i] < CU_POINTER_ATTRIBUTE_CONTEXT || attributes[i] > 21, CUDA_ERROR_INVALID_VALUE);
+    refuse_if(attributes[i] < CU_POINTER_ATTRIBUTE_CONTEXT || attributes[i] > 21 || data[i] == nullptr,
+              CUDA_ERROR_INVALID_VALUE);
   const Allocation* const of = allocation_of(static_cast<std::uintptr_t>(at));
   for (unsigned i = 0; i < count; ++i)
     pointer_attribute(data[i], attributes[i], of, at);
@@ -325,6 +328,7 @@ CUresult Api::cuPointerGetAttributes(unsigned count, CUpointer_attribute* attrib
 
 CUresult Api::cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* bytes, CUdeviceptr at) {
   if (base != nullptr) *base = 0;
+  if (bytes != nullptr) *bytes = 0;
   current_context();
   const Allocation* of = allocation_of(static_cast<std::uintptr_t>(at));
   if (of != nullptr && of->mapping && !of->mapping->allows(CU_MEM_ACCESS_FLAGS_PROT_READ)) of = nullptr;

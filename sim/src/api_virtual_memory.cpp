@@ -31,11 +31,9 @@ bool is_whole(std::uint64_t bytes) { return bytes != 0 && bytes % piece == 0; }
 
 CUresult Api::cuMemAddressReserve(CUdeviceptr* out, size_t bytes, size_t alignment, CUdeviceptr wish,
                                   unsigned long long flags) {
-  constexpr std::size_t page = 4096;
   refuse_if(out == nullptr || !is_whole(bytes) || flags != 0 || (alignment & (alignment - 1)) != 0 ||
-                wish % page != 0,
+                wish % piece != 0,
             CUDA_ERROR_INVALID_VALUE);
-  if (wish % piece != 0) not_modelled("a range at an address that is no multiple of 2 MiB");
   refuse_if(bytes >= end_of_ranges, CUDA_ERROR_OUT_OF_MEMORY);
   AddressRange range(bytes, std::max(alignment, piece), static_cast<std::uintptr_t>(wish));
   refuse_if(range.bytes() == 0, CUDA_ERROR_OUT_OF_MEMORY);
@@ -236,18 +234,17 @@ CUresult Api::cuMemSetAccess(CUdeviceptr at, size_t bytes, const CUmemAccessDesc
   return CUDA_SUCCESS;
 }
 
-/// Memory that is not mapped has no access, whatever the device.
+/// Memory that is not mapped has no access, whatever the device. The host never has.
 CUresult Api::cuMemGetAccess(unsigned long long* flags, const CUmemLocation* where, CUdeviceptr at) {
   refuse_if(flags == nullptr || where == nullptr || at == 0, CUDA_ERROR_INVALID_VALUE);
-  if (where->type == place::host || where->type == place::host_numa)
-    not_modelled("the access of the host to virtual memory");
-  refuse_if(where->type != CU_MEM_LOCATION_TYPE_DEVICE, CUDA_ERROR_INVALID_DEVICE);
-  const int of_device = device(where->id);
+  const bool by_host = where->type == place::host || where->type == place::host_numa; // whatever the node
+  refuse_if(!by_host && where->type != CU_MEM_LOCATION_TYPE_DEVICE, CUDA_ERROR_INVALID_DEVICE);
+  const int of_device = by_host ? -1 : device(where->id);
   const auto address = static_cast<std::uintptr_t>(at);
   const Allocation* const of = allocation_of(address);
   *flags = 0;
   refuse_if(of == nullptr, CUDA_ERROR_INVALID_VALUE);
-  if (of->mapping) *flags = of->mapping->access_of(of_device);
+  if (of->mapping && !by_host) *flags = of->mapping->access_of(of_device);
   return CUDA_SUCCESS;
 }
 

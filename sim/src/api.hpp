@@ -59,6 +59,7 @@ private:
   std::shared_ptr<Context> context_to_create_in();
   std::shared_ptr<Context> context(CUcontext); ///< refuses a dead one
   std::shared_ptr<Context> context_even_dead(CUcontext);
+  void crash_on_ended_context(CUcontext);
   std::shared_ptr<Stream> stream(CUstream);
   std::shared_ptr<Stream> default_stream(bool per_thread);
   std::shared_ptr<Event> event(CUevent, const char* reason_if_null = nullptr);

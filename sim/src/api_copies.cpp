@@ -538,22 +538,40 @@ CUresult Api::cuMemcpyAtoA_v2(CUarray to, size_t to_offset, CUarray from, size_t
 // Between contexts
 
 CUresult Api::copy(const CUDA_MEMCPY3D_PEER* peer, const CopyStream& where) {
-  refuse_if(peer == nullptr, CUDA_ERROR_INVALID_VALUE);
   return copy(checked(without_contexts(*peer)), where);
 }
 
-CUresult Api::cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER* peer) {
+namespace {
+
+void must_be_described(const CUDA_MEMCPY3D_PEER* peer) {
   if (peer == nullptr) crash("there is no description of the copy");
+}
+
+} // namespace
+
+CUresult Api::cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER* peer) {
+  must_be_described(peer);
   return copy(peer, copy_stream());
 }
 CUresult Api::cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER* peer, CUstream where) {
+  must_be_described(peer);
   refuse_in_capture(*stream(where));
   return copy(peer, copy_stream(where));
+}
+
+/// A device reads the freed memory of a context that has ended.
+void Api::crash_on_ended_context(CUcontext handle) {
+  if (handle == nullptr) return;
+  const auto named = context_even_dead(handle);
+  if (!named->active && named->type != Context::Type::primary)
+    crash("the copy names a context that has ended: " + computer_.handles.describe(handle));
 }
 
 CUresult Api::cuMemcpyPeer(CUdeviceptr to, CUcontext target, CUdeviceptr from, CUcontext source,
                            size_t bytes) {
   CopyStream where = copy_stream();
+  crash_on_ended_context(target);
+  crash_on_ended_context(source);
   for (const auto& [address, named] : {std::pair{to, target}, std::pair{from, source}}) {
     const Allocation* const of = allocation_of(static_cast<std::uintptr_t>(address));
     if (named != nullptr && of != nullptr && of->pool)
@@ -562,9 +580,11 @@ CUresult Api::cuMemcpyPeer(CUdeviceptr to, CUcontext target, CUdeviceptr from, C
   return copy(device_memory(to, bytes), device_memory(from, bytes), bytes, where);
 }
 
-CUresult Api::cuMemcpyPeerAsync(CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, size_t bytes,
-                                CUstream handle) {
+CUresult Api::cuMemcpyPeerAsync(CUdeviceptr to, CUcontext target, CUdeviceptr from, CUcontext source,
+                                size_t bytes, CUstream handle) {
   refuse_in_capture(*stream(handle));
+  crash_on_ended_context(target);
+  crash_on_ended_context(source);
   const CopyStream where = copy_stream(handle);
   return copy(device_memory(to, bytes), device_memory(from, bytes), bytes, where);
 }
@@ -639,6 +659,16 @@ CUDA_MEMCPY3D as_box(const CUDA_MEMCPY3D_BATCH_OP& one) {
   return box;
 }
 
+/// Whether the box has bytes, and the lengths of its rows and layers are long enough for it, or not given.
+bool has_shape(const CUDA_MEMCPY3D_BATCH_OP& one) {
+  const CUextent3D& box = one.extent;
+  for (const auto& end : {one.src.op.ptr, one.dst.op.ptr})
+    if ((end.rowLength != 0 && end.rowLength < box.width) ||
+        (end.layerHeight != 0 && end.layerHeight < box.height))
+      return false;
+  return box.width != 0 && box.height != 0 && box.depth != 0;
+}
+
 } // namespace
 
 CUresult Api::cuMemcpy3DBatchAsync(size_t count, CUDA_MEMCPY3D_BATCH_OP* operations, size_t* failed,
@@ -663,10 +693,11 @@ CUresult Api::cuMemcpy3DBatchAsync(size_t count, CUDA_MEMCPY3D_BATCH_OP* operati
     }
     refuse_if(one.src.op.ptr.ptr == 0 || one.dst.op.ptr.ptr == 0, CUDA_ERROR_INVALID_VALUE);
     place = i;
-    refuse_if(!known_order(one.srcAccessOrder), CUDA_ERROR_INVALID_VALUE);
+    refuse_if(!known_order(one.srcAccessOrder) || one.flags > CU_MEMCPY_FLAG_PREFER_OVERLAP_WITH_COMPUTE ||
+                  !has_shape(one),
+              CUDA_ERROR_INVALID_VALUE);
+    place = ~size_t{0}; // also if there is less memory than that
     boxes.push_back(checked(as_box(one)));
-    refuse_if(boxes.back().bytes() == 0, CUDA_ERROR_INVALID_VALUE);
-    place = ~size_t{0};
   }
   for (const Box& box : boxes)
     copy(box, {on, true});

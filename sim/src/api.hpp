@@ -385,6 +385,7 @@ private:
   Hindrance hindrance_in_body(const Graph&, const Conditional&) const;
   bool is_of_other_context(const Work&, const Conditional&) const;
 #if CUDA_VERSION >= 12030
+  static bool has_reserved_edge(const CUgraphEdgeData*, std::size_t count);
   void must_be_plain(const Graph& in, const CUgraphNode* from, const CUgraphEdgeData* edges,
                      std::size_t count);
   CUresult add_conditional_node(CUgraphNode*, CUgraph, const CUgraphNode* after, std::size_t count,

@@ -12,11 +12,13 @@ bool is_not_plain(const CUgraphEdgeData& edge) {
   return edge.from_port != 0 || edge.to_port != 0 || edge.type != 0;
 }
 
-bool has_reserved(const CUgraphEdgeData& edge) {
-  return std::any_of(std::begin(edge.reserved), std::end(edge.reserved), [](auto each) { return each != 0; });
-}
-
 } // namespace
+
+bool Api::has_reserved_edge(const CUgraphEdgeData* edges, std::size_t count) {
+  return edges != nullptr && std::any_of(edges, edges + count, [](const CUgraphEdgeData& edge) {
+           return std::ranges::any_of(edge.reserved, [](auto each) { return each != 0; });
+         });
+}
 
 /// Only edges from kernels can have data. A device looks for the nodes first.
 void Api::must_be_plain(const Graph& in, const CUgraphNode* from, const CUgraphEdgeData* edges,
@@ -317,7 +319,7 @@ CUresult Api::cuStreamUpdateCaptureDependencies_v2(CUstream handle, CUgraphNode*
                                                    unsigned int flags) {
   if (const auto asked = stream(handle); edges != nullptr && asked->capture && asked->capture->active()) {
     must_be_plain(*asked->capture->graph, dependencies, edges, count);
-    refuse_if(std::any_of(edges, edges + count, has_reserved), CUDA_ERROR_INVALID_VALUE);
+    refuse_if(has_reserved_edge(edges, count), CUDA_ERROR_INVALID_VALUE);
   }
   return cuStreamUpdateCaptureDependencies(handle, dependencies, count, flags);
 }

@@ -37,6 +37,7 @@ std::shared_ptr<Graph> Api::clone(const Graph& from) {
     copy->graph = clone.get();
     copy->work = one->work;
     copy->original = one->number;
+    copy->original_handle = as<CUgraphNode>(*one);
     if (copy->work.child) copy->work.child = child(*copy->work.child);
     copies[one.get()] = copy.get();
     clone->nodes.push_back(std::move(copy));
@@ -183,6 +184,7 @@ void full_edges(CUgraphEdgeData* data, size_t count) {
 
 CUresult Api::cuGraphGetEdges_v2(CUgraph handle, CUgraphNode* from, CUgraphNode* to, CUgraphEdgeData* data,
                                  size_t* count) {
+  refuse_if(from == nullptr && data != nullptr, CUDA_ERROR_INVALID_VALUE);
   const size_t room = from != nullptr && count != nullptr ? *count : 0;
   const CUresult result = cuGraphGetEdges(handle, from, to, count);
   full_edges(data, room);
@@ -207,17 +209,15 @@ CUresult Api::cuGraphNodeGetDependentNodes_v2(CUgraphNode handle, CUgraphNode* n
 
 CUresult Api::cuGraphAddDependencies_v2(CUgraph handle, const CUgraphNode* from, const CUgraphNode* to,
                                         const CUgraphEdgeData* data, size_t count) {
+  refuse_if(has_reserved_edge(data, count), CUDA_ERROR_INVALID_VALUE);
   must_be_plain(*graph(handle), from, to != nullptr ? data : nullptr, count);
   return cuGraphAddDependencies(handle, from, to, count);
 }
 
+/// A device removes a full dependency whatever the data says.
 CUresult Api::cuGraphRemoveDependencies_v2(CUgraph handle, const CUgraphNode* from, const CUgraphNode* to,
-                                           const CUgraphEdgeData* data, size_t count) {
-  const auto in = graph(handle);
-  edges_of(*in, from, to, count);
-  const auto has_port = [](const CUgraphEdgeData& edge) { return edge.from_port != 0 || edge.to_port != 0; };
-  if (data != nullptr && std::any_of(data, data + count, has_port)) not_modelled("edge data");
-  return cuGraphRemoveDependencies(handle, from, to, count); // whatever the type is
+                                           const CUgraphEdgeData*, size_t count) {
+  return cuGraphRemoveDependencies(handle, from, to, count);
 }
 #endif
 

@@ -155,6 +155,7 @@ CUresult Api::cuGraphMemsetNodeSetParams(CUgraphNode handle, const CUDA_MEMSET_N
 CUresult Api::cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node,
                                              const CUDA_MEMSET_NODE_PARAMS* parameters, CUcontext in) {
   Work& work = step_of(exec, node, CU_GRAPH_NODE_TYPE_MEMSET);
+  refuse_if(in == nullptr && thread().contexts.empty(), CUDA_ERROR_INVALID_VALUE);
   Work changed = fill_node_work(parameters, in);
   if (!work.parameters || work.parameters->captured) not_modelled("new parameters of a captured fill");
   refuse_if(!work.parameters->fit(*changed.parameters), CUDA_ERROR_INVALID_VALUE);
@@ -252,12 +253,19 @@ CUresult Api::cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode no
 
 // Nodes of any kind
 
+/// A device crashes with a node that has ended if the clone has a copy of it.
 CUresult Api::cuGraphNodeFindInClone(CUgraphNode* out, CUgraphNode original, CUgraph clone_handle) {
   refuse_if(out == nullptr, CUDA_ERROR_INVALID_VALUE);
   refuse_if(original == nullptr || clone_handle == nullptr, CUDA_ERROR_INVALID_VALUE);
   *out = nullptr;
-  const auto wanted = node_or_crash(original);
-  for (const auto& one : graph(clone_handle)->nodes)
+  const auto clone = graph(clone_handle);
+  if (has_ended(original)) {
+    for (const auto& one : clone->nodes)
+      if (one->original_handle == original) node_or_crash(original);
+    refuse(CUDA_ERROR_INVALID_VALUE);
+  }
+  const auto wanted = node(original);
+  for (const auto& one : clone->nodes)
     if (one->original == wanted->number) {
       *out = as<CUgraphNode>(*one);
       return CUDA_SUCCESS;

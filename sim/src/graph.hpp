@@ -22,6 +22,7 @@ struct Node : Object {
   Work work;
   std::vector<Node*> after;
   unsigned long long original = 0; ///< the number of the node of which this one is a clone
+  CUgraphNode original_handle = nullptr;
 };
 
 struct Graph : Object {

@@ -38,6 +38,7 @@ std::vector<const Node*> in_topological_order(const Graph& graph) {
 constexpr unsigned long long upload = CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD;
 constexpr unsigned long long for_device = CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH;
 constexpr unsigned long long kept_flags = for_device | CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
+constexpr unsigned long long known_flags = kept_flags | CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
 
 /// Whether an exec with such a node can be launched from the device.
 bool is_for_device(const Node& node) {
@@ -126,11 +127,9 @@ std::vector<Exec::Step> Api::steps_of(const Graph& graph, const std::vector<cons
 /// Why the graph cannot be instantiated with these flags, and the node that is to blame.
 Api::Hindrance Api::hindrance_to_instantiation(const Graph& graph, const std::vector<const Node*>& order,
                                                unsigned long long flags) {
-  constexpr unsigned long long known = kept_flags | CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
   constexpr unsigned long long not_together = for_device | CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
   const bool has_no_work = (flags & for_device) != 0 && graph.nodes.empty();
-  if ((flags & ~known) != 0 || (flags & not_together) == not_together || has_no_work)
-    return {CUDA_GRAPH_INSTANTIATE_ERROR, nullptr};
+  if ((flags & not_together) == not_together || has_no_work) return {CUDA_GRAPH_INSTANTIATE_ERROR, nullptr};
   constexpr auto unused = static_cast<CUgraphInstantiateResult>(5); // named since CUDA 12.8
   if (has_unused_handle(graph)) return {unused, nullptr};
   for (const auto& node : graph.nodes) {
@@ -147,11 +146,13 @@ Api::Hindrance Api::hindrance_to_instantiation(const Graph& graph, const std::ve
 
 CUresult Api::instantiate(CUgraphExec* out, CUgraph handle, unsigned long long flags,
                           CUDA_GRAPH_INSTANTIATE_PARAMS* parameters) {
+  refuse_if((flags & ~known_flags) != 0, CUDA_ERROR_INVALID_VALUE);
   auto home = current_context();
-  unsafe_call(); // before it looks at the arguments
+  const bool uploads = parameters != nullptr && (parameters->flags & upload) != 0;
+  if (!uploads) unsafe_call(); // before it looks at the other arguments
   refuse_if(out == nullptr, CUDA_ERROR_INVALID_VALUE);
   auto from = graph(handle);
-  refuse_if(from->body, CUDA_ERROR_NOT_SUPPORTED);
+  refuse_if(from->body || from->child, CUDA_ERROR_NOT_SUPPORTED);
   const auto order = in_topological_order(*from);
   const auto [hindrance, node] = hindrance_to_instantiation(*from, order, flags);
   if (parameters != nullptr && hindrance != CUDA_GRAPH_INSTANTIATE_SUCCESS) {
@@ -159,6 +160,7 @@ CUresult Api::instantiate(CUgraphExec* out, CUgraph handle, unsigned long long f
     parameters->hErrNode_out = node != nullptr ? as<CUgraphNode>(*node) : nullptr;
   }
   refuse_if(hindrance != CUDA_GRAPH_INSTANTIATE_SUCCESS, CUDA_ERROR_INVALID_VALUE);
+  if (uploads) refuse_in_capture(*stream(parameters->hUploadStream));
   wait_while_queue_is_full(*home);
   const bool has_memory = has_memory_nodes(*from);
   refuse_if(has_memory && !from->only_exec.expired(), CUDA_ERROR_NOT_SUPPORTED);
@@ -188,8 +190,6 @@ CUresult Api::cuGraphInstantiateWithFlags(CUgraphExec* exec, CUgraph graph, unsi
 CUresult Api::cuGraphInstantiateWithParams(CUgraphExec* exec, CUgraph graph,
                                            CUDA_GRAPH_INSTANTIATE_PARAMS* parameters) {
   refuse_if(parameters == nullptr, CUDA_ERROR_INVALID_VALUE);
-  if ((parameters->flags & upload) != 0 && stream(parameters->hUploadStream)->capture)
-    not_modelled("an upload while the stream is capturing");
   parameters->hErrNode_out = nullptr;
   parameters->result_out = CUDA_GRAPH_INSTANTIATE_ERROR; // unless the next call returns
   const CUresult result = instantiate(exec, graph, parameters->flags & ~upload, parameters);
@@ -301,6 +301,7 @@ CUresult Api::cuGraphExecUpdate_v2(CUgraphExec exec_handle, CUgraph graph_handle
                                    CUgraphExecUpdateResultInfo* info) {
   CUgraphExecUpdateResultInfo nowhere;
   if (info == nullptr) info = &nowhere;
+  if (exec_handle == nullptr || graph_handle == nullptr) *info = {};
   auto updated = exec(exec_handle);
   auto from = graph(graph_handle);
   if (from->child) *info = {};
@@ -588,14 +589,21 @@ CUresult Api::cuUserObjectCreate(CUuserObject* out, void* pointer, CUhostFn dest
   return CUDA_SUCCESS;
 }
 
+namespace {
+
+/// How many references one call may take or give back.
+bool is_number_of_references(unsigned count) { return count != 0 && count <= INT_MAX; }
+
+} // namespace
+
 CUresult Api::cuUserObjectRetain(CUuserObject handle, unsigned int count) {
-  refuse_if(handle == nullptr || count == 0, CUDA_ERROR_INVALID_VALUE);
+  refuse_if(handle == nullptr || !is_number_of_references(count), CUDA_ERROR_INVALID_VALUE);
   find<UserObject>(handle, Kind::user_object)->references += count;
   return CUDA_SUCCESS;
 }
 
 CUresult Api::cuUserObjectRelease(CUuserObject handle, unsigned int count) {
-  refuse_if(handle == nullptr || count == 0 || count > INT_MAX, CUDA_ERROR_INVALID_VALUE);
+  refuse_if(handle == nullptr || !is_number_of_references(count), CUDA_ERROR_INVALID_VALUE);
   auto object = find<UserObject>(handle, Kind::user_object);
   if (object->references < count)
     undefined("more references are released than exist: " + computer_.handles.describe(handle));
@@ -606,7 +614,7 @@ CUresult Api::cuUserObjectRelease(CUuserObject handle, unsigned int count) {
 
 CUresult Api::cuGraphRetainUserObject(CUgraph graph_handle, CUuserObject handle, unsigned int count,
                                       unsigned int flags) {
-  refuse_if(handle == nullptr || count == 0 ||
+  refuse_if(handle == nullptr || !is_number_of_references(count) ||
                 (flags & ~static_cast<unsigned>(CU_GRAPH_USER_OBJECT_MOVE)) != 0,
             CUDA_ERROR_INVALID_VALUE);
   auto holder = graph(graph_handle);
@@ -617,7 +625,7 @@ CUresult Api::cuGraphRetainUserObject(CUgraph graph_handle, CUuserObject handle,
 }
 
 CUresult Api::cuGraphReleaseUserObject(CUgraph graph_handle, CUuserObject handle, unsigned int count) {
-  refuse_if(handle == nullptr || count == 0, CUDA_ERROR_INVALID_VALUE);
+  refuse_if(handle == nullptr || !is_number_of_references(count), CUDA_ERROR_INVALID_VALUE);
   auto holder = graph(graph_handle);
   auto object = find<UserObject>(handle, Kind::user_object);
   if (!holder->user_objects.release(*object, count)) // a device takes somebody else's reference

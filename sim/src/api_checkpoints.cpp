@@ -18,20 +18,19 @@ namespace {
 
 bool exists(int pid) { return pid > 0 && (kill(pid, 0) == 0 || errno == EPERM); }
 
-/// Whether the process has loaded a driver. If nobody may know, it is taken to have one.
-bool may_use_a_driver(int pid) {
+/// Whether the process has loaded a driver. A device finds none in a process whose maps nobody may read.
+bool uses_a_driver(int pid) {
   std::ifstream maps("/proc/" + std::to_string(pid) + "/maps");
-  bool readable = false;
-  for (std::string line; std::getline(maps, line); readable = true)
+  for (std::string line; std::getline(maps, line);)
     if (line.find("libcuda.so") != std::string::npos) return true;
-  return !readable;
+  return false;
 }
 
 /// Refuses what a device refuses about a process. What other processes with a driver do is not known here.
 void check_process(int pid) {
   refuse_if(!exists(pid), CUDA_ERROR_OPERATING_SYSTEM);
   if (pid == getpid()) return;
-  refuse_if(!may_use_a_driver(pid), CUDA_ERROR_NOT_INITIALIZED);
+  refuse_if(!uses_a_driver(pid), CUDA_ERROR_NOT_INITIALIZED);
   not_modelled("a checkpoint of another process");
 }
 

@@ -74,6 +74,7 @@ CUresult Api::cuStreamSetAttribute(CUstream handle, CUstreamAttrID attribute,
                                    const CUstreamAttrValue* value) {
   constexpr unsigned domains = 4;
   const auto changed = stream(handle);
+  refuse_if(!is_stream_attribute(attribute), CUDA_ERROR_INVALID_VALUE);
   if (value == nullptr) crash("there is no value for the attribute of the stream");
   StreamAttributes& all = changed->attributes;
   switch (attribute) {

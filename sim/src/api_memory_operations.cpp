@@ -11,7 +11,7 @@ void Api::require_64_bit_operations() const {
   refuse_if(!computer_.options.memory_operations_64_bit, CUDA_ERROR_NOT_SUPPORTED);
 }
 
-/// Null if there is no memory and the address is accepted nevertheless. Nobody measured a launch of this node.
+/// Null if the address is accepted without memory. Nobody measured a launch of this node.
 template <class Value>
 Value* Api::word(CUdeviceptr at, Words accepted, unsigned access) {
   const auto address = static_cast<std::uintptr_t>(at);

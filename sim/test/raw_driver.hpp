@@ -42,6 +42,7 @@ public:
   FUNCTION(write_value_32, cuStreamWriteValue32, 11070)
   FUNCTION(wait_value_32, cuStreamWaitValue32, 11070)
   FUNCTION(memory_operations, cuStreamBatchMemOp, 11070)
+  FUNCTION(add_memory_operations, cuGraphAddBatchMemOpNode, 11070)
   FUNCTION(write_value_64, cuStreamWriteValue64, 11070)
   FUNCTION(begin_capture, cuStreamBeginCapture, 10010)
   FUNCTION(end_capture, cuStreamEndCapture, 10000)

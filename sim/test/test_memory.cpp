@@ -123,14 +123,14 @@ TEST_CASE("a write with a flag does nothing, also in a capture") {
   CHECK(*static_cast<unsigned*>(pinned) == 0);
 }
 
-TEST_CASE("a list of memory operations runs in order, also as one node of a capture") {
+TEST_CASE("a list of memory operations runs in order, also as one node") {
   Fixture f;
   void* pinned = nullptr;
   OK(f.cu.host_allocate(&pinned, 8, 0));
   auto* const words = static_cast<unsigned*>(pinned);
   words[0] = words[1] = 0;
   const auto address = reinterpret_cast<CUdeviceptr>(pinned);
-  CUstreamBatchMemOpParams list[3] = {};
+  CUstreamBatchMemOpParams list[4] = {};
   list[0].writeValue.operation = list[2].writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
   list[0].writeValue.address = address;
   list[0].writeValue.value = 1;
@@ -139,6 +139,7 @@ TEST_CASE("a list of memory operations runs in order, also as one node of a capt
   list[1].waitValue.value = 5;
   list[2].writeValue.address = address;
   list[2].writeValue.value = 2;
+  list[3].memoryBarrier.operation = CU_STREAM_MEM_OP_BARRIER;
   const auto passes = [&] {
     sim::run_until_idle();
     CHECK(words[0] == 1); // it waits for the other word
@@ -147,16 +148,26 @@ TEST_CASE("a list of memory operations runs in order, also as one node of a capt
     CHECK(words[0] == 2);
     words[0] = words[1] = 0;
   };
-  OK(f.cu.memory_operations(f.stream, 3, list, 0));
+  OK(f.cu.memory_operations(f.stream, 4, list, 0));
   passes();
   OK(f.cu.begin_capture(f.stream, CU_STREAM_CAPTURE_MODE_RELAXED));
-  OK(f.cu.memory_operations(f.stream, 3, list, 0));
+  OK(f.cu.memory_operations(f.stream, 4, list, 0));
   CUgraph graph = nullptr;
   CUgraphExec exec = nullptr;
   std::size_t nodes = 0;
   OK(f.cu.end_capture(f.stream, &graph));
   OK(f.cu.graph_nodes(graph, nullptr, &nodes));
   CHECK(nodes == 1);
+  OK(f.cu.instantiate(&exec, graph, 0));
+  OK(f.cu.graph_launch(exec, f.stream));
+  passes();
+  CUDA_BATCH_MEM_OP_NODE_PARAMS parameters = {};
+  CUgraphNode node = nullptr;
+  OK(f.cu.context_get(&parameters.ctx));
+  parameters.count = 4;
+  parameters.paramArray = list;
+  OK(f.cu.graph_create(&graph, 0));
+  OK(f.cu.add_memory_operations(&node, graph, nullptr, 0, &parameters));
   OK(f.cu.instantiate(&exec, graph, 0));
   OK(f.cu.graph_launch(exec, f.stream));
   passes();

@@ -42,7 +42,7 @@ def neighbours_asked(modelled):
     """Paragraphs about how many neighbours of valid calls of each function a device was asked."""
     recording = types.ModuleType("recording")
     importlib.machinery.SourceFileLoader("recording", str(NEIGHBOURS / "recording")).exec_module(recording)
-    answers = recording.unpacked((NEIGHBOURS / "h100.txt").read_text().splitlines())
+    answers = recording.unpacked((NEIGHBOURS / "h200.txt").read_text().splitlines())
     counts = dict.fromkeys((function.symbol for function in modelled), 0)
     for question in answers:
         counts[question.partition("(")[0]] += 1
@@ -52,7 +52,7 @@ def neighbours_asked(modelled):
         wrapped(
             f"A device has answered {len(answers)} calls that differ from a valid call in one or two "
             "arguments, in the current context, or by a capture of the thread "
-            f"(`conformance/neighbours/h100.txt`). The median is {median} answers for a function. {len(few)} "
+            f"(`conformance/neighbours/h200.txt`). The median is {median} answers for a function. {len(few)} "
             "functions have fewer than ten:"),
         "",
         wrapped(", ".join(f"`{symbol}` ({count})" for count, symbol in few)),

@@ -150,7 +150,7 @@ CUkernel Stage::kernel() {
   });
 }
 void* Stage::other_memory() {
-  return once<void*>(lasting_, "other_memory", [this] {
+  return once<void*>(fresh_, "other_memory", [this] {
     return in_other_context([this] {
       CUdeviceptr made = 0;
       must(cu.MemAlloc(&made, bytes), "cuMemAlloc");

@@ -133,8 +133,8 @@ CUresult Api::cuGetProcAddress_v2(const char* symbol, void** function, int versi
     std::snprintf(text, sizeof text, "Invalid flags: 0x%llx", static_cast<unsigned long long>(flags));
     refuse(CUDA_ERROR_INVALID_VALUE, reasons::made(text));
   }
-  if (symbol == nullptr || function == nullptr) crash("the name, or the place for the address, is null");
   refuse_if(version > computer_.options.driver_version, CUDA_ERROR_INVALID_VALUE);
+  if (symbol == nullptr || function == nullptr) crash("the name, or the place for the address, is null");
   *function = nullptr;
   if (void* const extra = extra_entry(symbol, process_, computer_.running())) {
     *function = extra;

@@ -259,27 +259,33 @@ CUresult Api::load_library(CUlibrary* out, const void* image, const Bytes& bytes
 namespace {
 
 void check_options(const CUjit_option* options, void* const* values, unsigned count,
-                   const CUlibraryOption* more, unsigned more_count) {
+                   const CUlibraryOption* more, void* const* more_values, unsigned more_count) {
   refuse_if((options == nullptr || values == nullptr) && count != 0, CUDA_ERROR_INVALID_VALUE);
   if (more == nullptr && more_count != 0) crash("the list of library options is null");
   for (unsigned i = 0; i < more_count; ++i)
     refuse_if(static_cast<unsigned>(more[i]) >= CU_LIBRARY_NUM_OPTIONS, CUDA_ERROR_INVALID_VALUE);
+  for (unsigned i = 0; i < more_count; ++i)
+    if (more[i] == CU_LIBRARY_HOST_UNIVERSAL_FUNCTION_AND_DATA_TABLE &&
+        (more_values == nullptr || more_values[i] == nullptr))
+      crash("the table of host functions is null");
 }
 
 } // namespace
 
 CUresult Api::cuLibraryLoadData(CUlibrary* out, const void* code, CUjit_option* options, void** values,
-                                unsigned count, CUlibraryOption* more, void**, unsigned more_count) {
+                                unsigned count, CUlibraryOption* more, void** more_values,
+                                unsigned more_count) {
   refuse_if(out == nullptr || code == nullptr, CUDA_ERROR_INVALID_VALUE);
-  check_options(options, values, count, more, more_count);
+  check_options(options, values, count, more, more_values, more_count);
   return load_library(out, code, Bytes(code));
 }
 
 CUresult Api::cuLibraryLoadFromFile(CUlibrary* out, const char* path, CUjit_option* options, void** values,
-                                    unsigned count, CUlibraryOption* more, void**, unsigned more_count) {
+                                    unsigned count, CUlibraryOption* more, void** more_values,
+                                    unsigned more_count) {
   const std::string file = contents(path);
   refuse_if(out == nullptr, CUDA_ERROR_INVALID_VALUE);
-  check_options(options, values, count, more, more_count);
+  check_options(options, values, count, more, more_values, more_count);
   refuse_if(file.empty(), CUDA_ERROR_INVALID_IMAGE);
   return load_library(out, file.c_str(), Bytes(std::string_view(file)));
 }

@@ -489,8 +489,10 @@ CUresult Api::cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAccessDesc* wis
   const auto changed = pool(handle);
   refuse_if(wishes == nullptr, CUDA_ERROR_INVALID_VALUE);
   const bool of_device = changed->device >= 0;
-  for (std::size_t i = 0; i < count; ++i)
-    refuse_if(of_device && wishes[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE, CUDA_ERROR_NOT_SUPPORTED);
+  for (std::size_t i = 0; of_device && i < count; ++i) {
+    refuse_if(wishes[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE, CUDA_ERROR_NOT_SUPPORTED);
+    device(wishes[i].location.id);
+  }
   for (std::size_t i = 0; i < count; ++i) {
     if (of_device) {
       check_access(*changed, wishes[i]);

@@ -351,7 +351,8 @@ CUresult Api::cuMemDiscardAndPrefetchBatchAsync(CUdeviceptr* pointers, size_t* s
 }
 #endif
 
-/// Puts no work on the stream.
+/// Puts no work on the stream. Memory cannot be attached to the null stream alone, and can be to the same
+/// stream by the name CU_STREAM_LEGACY.
 CUresult Api::cuStreamAttachMemAsync(CUstream handle, CUdeviceptr pointer, size_t bytes, unsigned flags) {
   auto where = stream(handle);
   refuse_in_capture(*where);
@@ -362,7 +363,8 @@ CUresult Api::cuStreamAttachMemAsync(CUstream handle, CUdeviceptr pointer, size_
                 flags != CU_MEM_ATTACH_SINGLE,
             CUDA_ERROR_INVALID_VALUE);
   refuse_if(of == nullptr || !of->managed || of->pool || of->address != pointer, CUDA_ERROR_INVALID_VALUE);
-  refuse_if(flags == CU_MEM_ATTACH_SINGLE && handle == nullptr, CUDA_ERROR_INVALID_VALUE);
+  refuse_if(flags == CU_MEM_ATTACH_SINGLE && handle == nullptr && where == where->home.context->legacy,
+            CUDA_ERROR_INVALID_VALUE);
   refuse_if(bytes != 0 && bytes != of->bytes, CUDA_ERROR_INVALID_VALUE);
   if (flags == 0) crash("cuStreamAttachMemAsync without flags");
   return CUDA_SUCCESS;

@@ -169,10 +169,12 @@ CUresult Api::instantiate(CUgraphExec* out, CUgraph handle, unsigned long long f
   body->steps = steps_of(*from, order);
   body->handles = handles_of(*from);
   body->is_conditional = is_conditional(body->steps);
-  for (const Exec::Step& step : body->steps)
+  for (const Exec::Step& step : body->steps) {
+    refuse_if(step.work.fills_nothing, CUDA_ERROR_INVALID_VALUE);
     if (step.work.event && step.work.event->destroyed)
       undefined("the instantiated graph refers to a destroyed event: " +
                 computer_.handles.describe(*step.work.event));
+  }
   share_user_objects(*from, *body->user_objects);
   auto exec = make<Exec>(Kind::exec, nullptr);
   exec->body = std::move(body);

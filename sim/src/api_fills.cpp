@@ -9,7 +9,8 @@
 
 namespace cuevent::sim {
 
-/// A device takes any address in a capture. What such a graph does was not measured.
+/// A device takes any address in a capture, and refuses to instantiate such a graph. That of null was
+/// measured, and other memory that was not allocated is as null: not measured: nodes.captured_fills
 Work Api::fill_work(const CUDA_MEMSET_NODE_PARAMS& fill, bool captured) {
   const std::size_t size = fill.elementSize;
   refuse_if(size != 1 && size != 2 && size != 4, CUDA_ERROR_INVALID_VALUE);
@@ -29,8 +30,9 @@ Work Api::fill_work(const CUDA_MEMSET_NODE_PARAMS& fill, bool captured) {
   remember_memory(work, address, bytes);
   if (!work.gone) work.gone = released_later(address);
   const bool allocated = pinned(target, bytes);
+  work.fills_nothing = !allocated;
   work.effect = [=] {
-    if (!allocated) undefined("a graph fills memory that was not allocated");
+    if (!allocated) undefined("a graph fills memory that was not allocated"); // in an exec that was updated
     for (std::size_t y = 0; y < fill.height; ++y)
       if (size == 1)
         std::memset(target + y * fill.pitch, static_cast<int>(fill.value), row);

@@ -95,6 +95,7 @@ private:
   std::shared_ptr<Stream> new_default_stream(const std::shared_ptr<Context>&, Stream::Type);
   CUresult synchronize_context(const std::shared_ptr<Context>&);
   void append_event_nodes(const Context&, std::vector<std::shared_ptr<Operation>>&) const;
+  void append_copies_with_pools(const Context&, std::vector<std::shared_ptr<Operation>>&) const;
   CUresult record_in_context(const std::shared_ptr<Context>&, CUevent);
   CUresult wait_in_context(const std::shared_ptr<Context>&, CUevent);
 #if CUDA_VERSION >= 12040

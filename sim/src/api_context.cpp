@@ -308,10 +308,20 @@ void Api::append_event_nodes(const Context& home, std::vector<std::shared_ptr<Op
       work.push_back(operation);
 }
 
+/// A copy with memory of a pool, which has no context, is work of the context that was current, too. As in
+/// tails(), a primary context has the work of its green contexts.
+void Api::append_copies_with_pools(const Context& home, std::vector<std::shared_ptr<Operation>>& work) const {
+  for (const auto& [number, operation] : computer_.scheduler.unfinished())
+    if (const Context* const caller = operation->caller.get();
+        caller == &home || (caller != nullptr && caller->primary.get() == &home))
+      work.push_back(operation);
+}
+
 CUresult Api::synchronize_context(const std::shared_ptr<Context>& context) {
   invalidate_captures_of(*context);
   auto work = tails(*context, false); // captures of other contexts do not matter, in no mode
   append_event_nodes(*context, work);
+  append_copies_with_pools(*context, work);
   for (auto& operation : work)
     wait_for(operation, "all work of context #" + std::to_string(context->number));
   if (process_.fault != CUDA_SUCCESS) deliver_fault(); // even if the work ended before the call

@@ -190,6 +190,8 @@ CUresult Api::copy(const Box& box, const CopyStream& where) {
     work.effect = std::move(write);
   }
   auto operation = enqueue(where.stream, std::move(work), work_of_others(box, where));
+  if (const auto& stack = thread().contexts; !stack.empty() && (pooled(box.from) || pooled(box.to)))
+    operation->caller = stack.back();
   if (waits(box, where)) wait_for(operation, "its own copy");
   return CUDA_SUCCESS;
 }

@@ -101,6 +101,7 @@ struct Work {
 struct Operation {
   Work work;
   std::shared_ptr<Stream> stream;
+  std::shared_ptr<const Context> caller; ///< the context that was current, if this is its work too
   unsigned long long number = 0;
   enum class State { waiting, running, done } state = State::waiting;
   bool abandoned = false; ///< its context ended or its process faulted before it completed

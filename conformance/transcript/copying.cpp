@@ -516,6 +516,82 @@ void named_contexts(Lab& lab) {
   neighbour.ask("box", [&] { return cu.Memcpy3DPeer(&box); });
 }
 
+// Whether a graph with a captured fill can be instantiated if its memory is not that of a context.
+void captured_nowhere(Lab& lab) {
+  const Api& cu = lab.cu;
+  const Kinds kinds(lab);
+  CUdeviceptr freed = 0;
+  lab.must(cu.MemAlloc(&freed, size), "cuMemAlloc");
+  lab.must(cu.MemFree(freed), "cuMemFree");
+  const std::tuple<const char*, CUdeviceptr, std::size_t> fills[] = {{"null", 0, 4},
+                                                                     {"pageable", kinds.pageable, 4},
+                                                                     {"freed", freed, 4},
+                                                                     {"too_far", kinds.device, size + 1}};
+  for (const auto& [name, memory, bytes] : fills) {
+    Stream stream(lab);
+    CUgraph graph = nullptr;
+    lab.must(cu.StreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED), "begin");
+    lab.is(name, cu.MemsetD8Async(memory, 1, bytes, stream));
+    lab.must(cu.StreamEndCapture(stream, &graph), "end");
+    CUgraphExec exec = nullptr;
+    lab.is(std::string(name) + ".instantiate", cu.GraphInstantiateWithFlags(&exec, graph, 0));
+    if (exec != nullptr) cu.GraphExecDestroy(exec);
+    cu.GraphDestroy(graph);
+  }
+}
+
+// Nodes that copy within memory of the host, added and captured: whether a launch behind a gate returns, and
+// which other memory an exec takes.
+void host_nodes(Lab& lab) {
+  const Api& cu = lab.cu;
+  const Kinds here(lab), second(lab);
+  const auto there = made_in<Kinds>(lab, lab.second_context());
+  Stream stream(lab);
+  const auto copy_of = [](CUdeviceptr to, CUdeviceptr from) {
+    CUDA_MEMCPY3D copy{};
+    copy.srcMemoryType = copy.dstMemoryType = CU_MEMORYTYPE_UNIFIED;
+    copy.srcDevice = from, copy.dstDevice = to;
+    copy.WidthInBytes = 8, copy.Height = copy.Depth = 1;
+    return copy;
+  };
+  for (const auto& from : here.all())
+    for (const auto& to : here.all()) {
+      if (from.memory == here.device || to.memory == here.device) continue;
+      for (const bool captured : {false, true}) {
+        Graph added(lab);
+        CUgraph graph = added;
+        CUgraphNode node = nullptr;
+        const CUDA_MEMCPY3D copy = copy_of(to.memory + size / 2, from.memory);
+        if (captured) {
+          lab.must(cu.StreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED), "begin");
+          lab.must(cu.MemcpyAsync(copy.dstDevice, copy.srcDevice, 8, stream), "copy");
+          lab.must(cu.StreamEndCapture(stream, &graph), "end");
+        } else if (cu.GraphAddMemcpyNode(&node, graph, nullptr, 0, &copy, lab.home) != CUDA_SUCCESS) {
+          continue;
+        }
+        CUgraphExec const exec = make_exec(lab, graph);
+        lab.shows(std::string(captured ? "captured." : "added.") + from.name + ".to_" + to.name,
+                  held(lab, stream, [&] { return cu.GraphLaunch(exec, stream); }));
+        cu.GraphExecDestroy(exec);
+        if (captured) cu.GraphDestroy(graph);
+      }
+    }
+  Graph graph(lab);
+  CUgraphNode node = nullptr;
+  const CUDA_MEMCPY3D within = copy_of(here.pinned, here.pinned);
+  lab.must(cu.GraphAddMemcpyNode(&node, graph, nullptr, 0, &within, lab.home), "copy node");
+  CUgraphExec const exec = make_exec(lab, graph);
+  const std::pair<const char*, CUdeviceptr> others[] = {
+      {"itself", here.pinned}, {"second", second.pinned}, {"other_context", there.pinned}};
+  for (const auto& [to_name, to] : others)
+    for (const auto& [from_name, from] : others) {
+      const CUDA_MEMCPY3D copy = copy_of(to, from);
+      lab.is(std::string("exec_set.from_") + from_name + ".to_" + to_name,
+             cu.GraphExecMemcpyNodeSetParams(exec, node, &copy, lab.home));
+    }
+  cu.GraphExecDestroy(exec);
+}
+
 #if CUDA_VERSION >= 12050
 // The same in a green context of the home context's device, whose memory is made here.
 void green_contexts(Lab& lab) {
@@ -555,12 +631,14 @@ void green_memory(Lab& lab) {
       Stream blocking(lab, CU_STREAM_DEFAULT), bystander(lab, CU_STREAM_DEFAULT);
       for (const auto& [on_name, on] :
            {std::pair{"default_stream", CU_STREAM_LEGACY}, std::pair{"stream", CUstream(blocking)}})
-        for (const bool fills : {true, false}) {
+        for (const std::string_view kind : {"fill", "copy", "copy_on_legacy"}) {
           Event event(lab);
           Gate gate(lab, on);
+          const CUdeviceptr half = memory.device + size / 2;
           Background call(lab, [&] {
-            return fills ? cu.MemsetD8(memory.device, 1, 4)
-                         : cu.Memcpy(memory.device + size / 2, memory.device, 4);
+            return kind == "fill"   ? cu.MemsetD8(memory.device, 1, 4)
+                   : kind == "copy" ? cu.Memcpy(half, memory.device, 4)
+                                    : cu.MemcpyDtoDAsync(half, memory.device, 4, CU_STREAM_LEGACY);
           });
           std::string text = call.returns_within(100ms) ? "returns, legacy " : "waits, legacy ";
           {
@@ -571,8 +649,7 @@ void green_memory(Lab& lab) {
           std::this_thread::sleep_for(20ms);
           text += ", later work there " + lab.name_of(cu.EventQuery(event));
           gate.open();
-          lab.shows(std::string(owner_name) + "." + (fills ? "fill" : "copy") + ".held_" + held_name + "." +
-                        on_name,
+          lab.shows(std::string(owner_name) + "." + std::string(kind) + ".held_" + held_name + "." + on_name,
                     text + ", " + lab.name_of(call.join()));
           lab.must(cu.CtxSynchronize(), "synchronize");
         }
@@ -693,6 +770,8 @@ std::vector<Scenario> copying_scenarios() {
         {"copying.preferred_places", preferred_places, Place::child, 1, 4},
         {"copying.other_contexts", other_contexts, Place::child, 1, 4},
         {"copying.named_contexts", named_contexts, Place::child},
+        {"copying.captured_nowhere", captured_nowhere, Place::probe},
+        {"copying.host_nodes", host_nodes, Place::probe},
 #if CUDA_VERSION >= 12050
         {"copying.green_contexts", green_contexts, Place::child, 1, 5},
         {"copying.green_memory", green_memory, Place::probe},

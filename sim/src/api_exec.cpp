@@ -560,6 +560,8 @@ void Api::launch(const std::shared_ptr<Exec::Body>& body, const std::vector<Exec
     if (at_home && (!where->capture || where->capture == recording.capture)) join(where, recording);
   }
   computer_.settle(lock_);
+  for (const auto& operation : operations)
+    if (operation->work.launch_waits) wait_for(operation, "a copy within pinned memory, of its own launch");
 }
 
 CUresult Api::cuGraphExecDestroy(CUgraphExec handle) {

@@ -9,8 +9,8 @@
 
 namespace cuevent::sim {
 
-/// A device takes any address in a capture, and refuses to instantiate such a graph. That of null was
-/// measured, and other memory that was not allocated is as null: not measured: nodes.captured_fills
+/// A device takes any address in a capture, and refuses to instantiate a graph that fills null. Other memory
+/// that was not allocated is as null. Not measured: copying.captured_nowhere
 Work Api::fill_work(const CUDA_MEMSET_NODE_PARAMS& fill, bool captured) {
   const std::size_t size = fill.elementSize;
   refuse_if(size != 1 && size != 2 && size != 4, CUDA_ERROR_INVALID_VALUE);

@@ -69,6 +69,9 @@ Work Api::copy_node_work(const CUDA_MEMCPY3D* parameters, CUcontext in) {
   const Box box = checked(*parameters);
   refuse_if(box.bytes() == 0, CUDA_ERROR_INVALID_VALUE);
   Work work = box_work(box);
+  // Captured copies and other memory do not count, and an exec takes any pinned memory. Not measured:
+  // copying.host_nodes
+  work.launch_waits = box.source == Memory::pinned && box.target == Memory::pinned;
   auto kept = std::make_shared<NodeParameters>();
   kept->copy = *parameters;
   kept->source_pooled = pooled(box.from);

@@ -92,6 +92,7 @@ struct Work {
   std::shared_ptr<const std::vector<Work>> earlier; ///< operations of the same node, one after another
   std::shared_ptr<const NodeParameters> parameters;
   const char* unmodelled = nullptr; ///< what a launch of the node would need
+  bool launch_waits = false;        ///< a launch of the node returns only when the node is done
   bool fills_nothing = false; ///< a captured fill of memory that was not allocated: no exec can have the node
 };
 

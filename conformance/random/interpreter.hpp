@@ -139,6 +139,7 @@ private:
   std::string allocate(const Call&);
   std::string free(const Call&);
   void submit_transfer(const Call&, int stream, std::initializer_list<int> memory);
+  std::string without_stream(const Call&, CUresult);
   void free_memory();
   std::string broad_call(const Call&);
   std::string broad_memory_call(const Call&);

@@ -50,6 +50,17 @@ void Interpreter::submit_transfer(const Call& call, int stream, std::initializer
     if (slot != no_object) memory_[slot].in_a_graph = true;
 }
 
+/// The answer to a copy or fill without a stream. A device may return before it is done, and does it in the
+/// legacy stream of the current context, or of the memory's.
+std::string Interpreter::without_stream(const Call& call, CUresult result) {
+  if (result == CUDA_SUCCESS) {
+    if (current(call) != no_object) legacy_[current(call)].dirty = true;
+    for (const Memory& memory : memory_)
+      if (memory.address != 0) legacy_[memory.context].dirty = true;
+  }
+  return short_form(result);
+}
+
 std::string Interpreter::transfer_call(const Call& call) {
   const auto& [first, second, third] = call.arguments;
   const auto address = [this](int slot) { return slot == no_object ? 0 : memory_[slot].address; };
@@ -63,9 +74,9 @@ std::string Interpreter::transfer_call(const Call& call) {
   case Op::memFreeHost:
     return free(call);
   case Op::memcpy:
-    return held ? not_made : short_form(cu_.Memcpy(address(first), address(second), bytes));
+    return held ? not_made : without_stream(call, cu_.Memcpy(address(first), address(second), bytes));
   case Op::memset:
-    return held ? not_made : short_form(cu_.MemsetD8(address(first), 1, bytes));
+    return held ? not_made : without_stream(call, cu_.MemsetD8(address(first), 1, bytes));
   case Op::memcpyAsync:
     result = cu_.MemcpyAsync(address(first), address(second), bytes, stream_handle(third));
     if (result == CUDA_SUCCESS) submit_transfer(call, third, {first, second});

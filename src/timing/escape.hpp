@@ -37,7 +37,9 @@ inline std::size_t leave_out_late(std::vector<MeasuredSample>& samples) {
     escaped += sample.escaped ? 1 : 0;
   }
   if (samples.size() < fewest || escaped > std::max<std::size_t>(1, samples.size() / rare)) return 0;
-  return std::erase_if(samples, [](const MeasuredSample& sample) { return sample.escaped; });
+  const auto is_late = [](const MeasuredSample& sample) { return sample.escaped; };
+  samples.erase(std::remove_if(samples.begin(), samples.end(), is_late), samples.end());
+  return escaped;
 }
 
 }} // namespace cuevent::CUEVENT_ABI

@@ -540,9 +540,9 @@ void captured_nowhere(Lab& lab) {
   }
 }
 
-// Nodes that copy within memory of the host, added and captured: whether a launch behind a gate returns, and
-// which other memory an exec takes.
-void host_nodes(Lab& lab) {
+// Nodes that copy, added and captured: whether a launch behind a gate returns, and which other memory of the
+// host an exec takes.
+void launched_nodes(Lab& lab) {
   const Api& cu = lab.cu;
   const Kinds here(lab), second(lab);
   const auto there = made_in<Kinds>(lab, lab.second_context());
@@ -556,7 +556,6 @@ void host_nodes(Lab& lab) {
   };
   for (const auto& from : here.all())
     for (const auto& to : here.all()) {
-      if (from.memory == here.device || to.memory == here.device) continue;
       for (const bool captured : {false, true}) {
         Graph added(lab);
         CUgraph graph = added;
@@ -618,40 +617,64 @@ void green_contexts(Lab& lab) {
   }
 }
 
-// Calls without a stream, in another context, that use memory of a green context and of the primary one:
-// which streams hold them, and which streams they hold.
-void green_memory(Lab& lab) {
+// What calls in the home context that use memory of another one come after, and what comes after them: on a
+// default stream, without a stream, and from one context to another. Each while one stream is held.
+void foreign_memory(Lab& lab) {
   const Api& cu = lab.cu;
   const Green green(lab);
-  const std::pair<const char*, CUcontext> contexts[] = {{"primary", green.primary}, {"green", green.context}};
+  Stream own(lab, CU_STREAM_DEFAULT);
+  const std::pair<const char*, CUcontext> contexts[] = {{"home", lab.home},
+                                                        {"second", lab.second_context()},
+                                                        {"primary", green.primary},
+                                                        {"green", green.context}};
   for (const auto& [owner_name, owner] : contexts) {
+    if (owner == lab.home) continue;
     const auto memory = made_in<Kinds>(lab, owner);
+    const CUdeviceptr half = memory.device + size / 2;
+    const std::pair<const char*, std::function<CUresult()>> calls[] = {
+        {"fill", [&] { return cu.MemsetD8(memory.device, 1, 4); }},
+        {"fill_on_legacy", [&] { return cu.MemsetD8Async(memory.device, 1, 4, CU_STREAM_LEGACY); }},
+        {"fill_of_pinned", [&] { return cu.MemsetD8(memory.pinned, 1, 4); }},
+        {"copy", [&] { return cu.Memcpy(half, memory.device, 4); }},
+        {"copy_to_itself", [&] { return cu.MemcpyAsync(half, half, 4, CU_STREAM_LEGACY); }},
+        {"copy_on_legacy", [&] { return cu.MemcpyDtoDAsync(half, memory.device, 4, CU_STREAM_LEGACY); }},
+        {"copy_to_pinned", [&] { return cu.MemcpyAsync(memory.pinned, half, 4, CU_STREAM_LEGACY); }},
+        {"copy_on_stream", [&] { return cu.MemcpyDtoDAsync(half, memory.device, 4, own); }},
+        {"peer_on_stream", [&] { return cu.MemcpyPeerAsync(half, owner, memory.device, owner, 4, own); }},
+        {"peer_on_legacy",
+         [&] { return cu.MemcpyPeerAsync(half, owner, memory.device, owner, 4, CU_STREAM_LEGACY); }}};
     for (const auto& [held_name, holder] : contexts) {
+      if (holder != lab.home && holder != owner && owner == lab.second_context()) continue;
       const Current guard(lab, holder);
-      Stream blocking(lab, CU_STREAM_DEFAULT), bystander(lab, CU_STREAM_DEFAULT);
+      Stream stream(lab, CU_STREAM_DEFAULT);
       for (const auto& [on_name, on] :
-           {std::pair{"default_stream", CU_STREAM_LEGACY}, std::pair{"stream", CUstream(blocking)}})
-        for (const std::string_view kind : {"fill", "copy", "copy_on_legacy"}) {
-          Event event(lab);
+           {std::pair{"default_stream", CU_STREAM_LEGACY}, {"stream", CUstream(stream)}})
+        for (const auto& [name, submit] : calls) {
           Gate gate(lab, on);
-          const CUdeviceptr half = memory.device + size / 2;
-          Background call(lab, [&] {
-            return kind == "fill"   ? cu.MemsetD8(memory.device, 1, 4)
-                   : kind == "copy" ? cu.Memcpy(half, memory.device, 4)
-                                    : cu.MemcpyDtoDAsync(half, memory.device, 4, CU_STREAM_LEGACY);
-          });
-          std::string text = call.returns_within(100ms) ? "returns, legacy " : "waits, legacy ";
-          {
-            const Current home(lab, lab.home);
-            text += lab.name_of(cu.StreamQuery(CU_STREAM_LEGACY));
+          Background call(lab, submit);
+          const bool returns = call.returns_within(100ms);
+          std::string text = returns ? "returns" : "waits";
+          std::this_thread::sleep_for(20ms); // for work that nothing holds
+          for (const auto& [later_name, later] : contexts) {
+            if (!returns) break; // a call that waits holds up others
+            const Current there(lab, later);
+            Stream blocking(lab, CU_STREAM_DEFAULT);
+            Event event(lab), of_context(lab);
+            text += std::string(", ") + later_name +
+                    (cu.StreamQuery(CU_STREAM_LEGACY) == CUDA_SUCCESS ? " +" : " -");
+            lab.must(cu.CtxRecordEvent(later, of_context), "record of the context");
+            lab.must(cu.EventRecord(event, blocking), "record");
+            std::this_thread::sleep_for(5ms);
+            text += cu.EventQuery(of_context) == CUDA_SUCCESS ? "+" : "-";
+            text += cu.EventQuery(event) == CUDA_SUCCESS ? "+" : "-";
           }
-          lab.must(cu.EventRecord(event, bystander), "record");
-          std::this_thread::sleep_for(20ms);
-          text += ", later work there " + lab.name_of(cu.EventQuery(event));
           gate.open();
-          lab.shows(std::string(owner_name) + "." + std::string(kind) + ".held_" + held_name + "." + on_name,
+          lab.shows(std::string(owner_name) + "." + name + ".held_" + held_name + "." + on_name,
                     text + ", " + lab.name_of(call.join()));
-          lab.must(cu.CtxSynchronize(), "synchronize");
+          for (const auto& [synchronized, context] : contexts) {
+            const Current there(lab, context);
+            lab.must(cu.CtxSynchronize(), "synchronize");
+          }
         }
     }
   }
@@ -770,11 +793,11 @@ std::vector<Scenario> copying_scenarios() {
         {"copying.preferred_places", preferred_places, Place::child, 1, 4},
         {"copying.other_contexts", other_contexts, Place::child, 1, 4},
         {"copying.named_contexts", named_contexts, Place::child},
-        {"copying.captured_nowhere", captured_nowhere, Place::probe},
-        {"copying.host_nodes", host_nodes, Place::probe},
+        {"copying.captured_nowhere", captured_nowhere, Place::child},
+        {"copying.launched_nodes", launched_nodes, Place::child},
 #if CUDA_VERSION >= 12050
         {"copying.green_contexts", green_contexts, Place::child, 1, 5},
-        {"copying.green_memory", green_memory, Place::probe},
+        {"copying.foreign_memory", foreign_memory, Place::child},
 #endif
         {"copying.queries", queries, Place::child, 1, 3},
   };

@@ -108,7 +108,7 @@ private:
   bool idle(const Stream&) const;
   bool unseen(const Stream&, const Work&) const;
   std::vector<std::shared_ptr<Operation>> tails(const Context&, bool blocking_only) const;
-  bool holds_only_waits(const Stream&) const;
+  bool counts_for_record(const Stream& of_default) const;
   void implicit_check(const Stream&);
   std::vector<Capture*> captures_beside(const Stream&) const;
   /// Puts the work on the stream. If the stream is capturing, puts the work into its graph and
@@ -172,6 +172,7 @@ private:
   std::function<bool()> released_later(std::uintptr_t address) const; ///< whether its pool has given it back
   std::size_t free_memory(int device) const;
   bool pinned(const void*, std::size_t bytes) const;
+  bool last_freed(std::uintptr_t) const; ///< whether the address is in what cuMemFree got last
   CUresult allocate(std::uintptr_t*, std::size_t bytes, bool host, unsigned flags);
   CUresult deallocate(std::uintptr_t, bool host);
   void end_of_allocation(const Allocation&);
@@ -263,7 +264,10 @@ private:
   static bool waits(const Box&, const CopyStream&);
   bool returns_early(const Box&, const CopyStream&) const;
   CUresult copy_early(const Box&, Work, const CopyStream&);
-  std::vector<std::shared_ptr<Operation>> work_of_others(const Box&, const CopyStream&) const;
+  std::vector<const Context*> other_owners(const Box&, const Context& home) const;
+  std::vector<const Context*> contexts_between(const Box&, const CopyStream&) const;
+  std::shared_ptr<Operation> enqueue_between(const std::vector<const Context*>& others, const CopyStream&,
+                                             Work);
   CUresult copy(const Box&, const CopyStream&);
   CUresult copy(const CUDA_MEMCPY2D*, const CopyStream&);
   CUresult copy(const CUDA_MEMCPY3D*, const CopyStream&);
@@ -376,6 +380,7 @@ private:
                                        unsigned long long flags);
   CUresult instantiate(CUgraphExec*, CUgraph, unsigned long long flags,
                        CUDA_GRAPH_INSTANTIATE_PARAMS*); // null: nobody asks why it cannot be
+  void refuse_captured_waits(const std::vector<Exec::Step>&, const Stream& legacy);
   void launch(const std::shared_ptr<Exec::Body>&, const std::vector<Exec::Step>&,
               const std::shared_ptr<Stream>&);
   CUresult list_nodes(const std::vector<Node*>&, CUgraphNode*, size_t*);

@@ -251,8 +251,8 @@ CUresult Api::cuStreamEndCapture(CUstream handle, CUgraph* graph) {
 
 CUresult Api::capture_info(CUstream handle, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph,
                            const CUgraphNode** dependencies, size_t* count) {
-  auto asked = stream(handle);
   refuse_if(status == nullptr, CUDA_ERROR_INVALID_VALUE);
+  auto asked = stream(handle);
   refuse_if(!captures_beside(*asked).empty(), CUDA_ERROR_STREAM_CAPTURE_IMPLICIT); // and no capture is harmed
   if (!asked->capture) {
     *status = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -303,7 +303,8 @@ CUresult Api::cuStreamUpdateCaptureDependencies(CUstream handle, CUgraphNode* de
 CUresult Api::cuStreamGetCaptureInfo_v3(CUstream handle, CUstreamCaptureStatus* status, cuuint64_t* id,
                                         CUgraph* graph, const CUgraphNode** dependencies,
                                         const CUgraphEdgeData** edges, size_t* count) {
-  if (!stream(handle)->capture) return capture_info(handle, status, id, graph, dependencies, count);
+  if (status == nullptr || !stream(handle)->capture)
+    return capture_info(handle, status, id, graph, dependencies, count);
   const bool refused = edges != nullptr && dependencies == nullptr;
   const CUresult result = capture_info(handle, status, id, graph, dependencies, refused ? nullptr : count);
   refuse_if(refused, CUDA_ERROR_INVALID_VALUE);

@@ -365,11 +365,16 @@ void Api::invalidate_captures_of(const Context& context) {
   refuse_if(any, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
 }
 
-bool Api::holds_only_waits(const Stream& stream) const {
+/// The default stream of a green context does not count for a record of the context if it has nothing but
+/// waits for events. No default stream does if it has nothing but copies with memory of other contexts, which
+/// was seen once.
+bool Api::counts_for_record(const Stream& of_default) const {
+  const bool green = of_default.home.context->type == Context::Type::green;
   const auto& unfinished = computer_.scheduler.unfinished();
-  return std::all_of(unfinished.begin(), unfinished.end(), [&](const auto& entry) {
+  return std::any_of(unfinished.begin(), unfinished.end(), [&](const auto& entry) {
     const Operation& operation = *entry.second;
-    return operation.stream.get() != &stream || operation.work.type == CU_GRAPH_NODE_TYPE_WAIT_EVENT;
+    const bool is_wait = green && operation.work.type == CU_GRAPH_NODE_TYPE_WAIT_EVENT;
+    return operation.stream.get() == &of_default && !is_wait && !operation.between_contexts;
   });
 }
 
@@ -380,8 +385,10 @@ CUresult Api::record_in_context(const std::shared_ptr<Context>& home, CUevent ha
   invalidate_captures_of(*home);
   auto after = tails(*home, false);
   append_event_nodes(*home, after);
-  // The default stream of a green context does not count if it has nothing but waits for events.
-  if (home->primary && holds_only_waits(*home->legacy))
+  for (const auto& [number, operation] : computer_.scheduler.unfinished())
+    if (std::find(operation->used.begin(), operation->used.end(), home.get()) != operation->used.end())
+      after.push_back(operation);
+  if (!counts_for_record(*home->legacy))
     std::erase_if(after, [&](const auto& tail) { return tail->stream == home->legacy; });
   // A record of a stream replaces a pending one of a launch. A record of all streams comes after
   // it, and no record of an interprocess event overtakes another.

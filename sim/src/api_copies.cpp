@@ -99,6 +99,7 @@ Work Api::box_work(const Box& box) {
     work.gone = [from_gone, to_gone] { return (from_gone && from_gone()) || (to_gone && to_gone()); };
   work.type = CU_GRAPH_NODE_TYPE_MEMCPY;
   work.text = "copy " + std::to_string(box.bytes()) + " bytes";
+  work.launch_waits = box.target == Memory::pageable || within_host(box);
   work.duration = timing::copy(box.bytes());
   work.effect = [box] { box.copy(); };
   if (!box.from_array) remember_memory(work, from, extent(box.from_pitch, box.from_layer));
@@ -124,29 +125,55 @@ Api::CopyStream Api::copy_stream(CUstream handle) {
 /// Whether the call returns only when the copy is done.
 bool Api::waits(const Box& box, const CopyStream& where) {
   if (!where.named) return box.source != Memory::device || box.target != Memory::device;
-  const bool in_host = box.source >= Memory::pinned && box.target >= Memory::pinned;
   const bool by_wrong_name = box.source == Memory::managed_as_host || box.target == Memory::managed_as_host;
-  return box.target == Memory::pageable || in_host || by_wrong_name ||
+  return box.target == Memory::pageable || within_host(box) || by_wrong_name ||
          (box.source == Memory::pageable && box.bytes() > most_staged);
 }
 
-/// A copy without a stream comes after the work of the other contexts whose device or managed memory it uses.
-/// Memory of a pool is in the context that cuMemcpyPeer names. In a green context, this is only so for copies
-/// within the device.
-std::vector<std::shared_ptr<Operation>> Api::work_of_others(const Box& box, const CopyStream& where) const {
-  if (where.named) return {};
+/// The other contexts whose device or managed memory the copy uses.
+std::vector<const Context*> Api::other_owners(const Box& box, const Context& home) const {
+  std::vector<const Context*> others;
+  const auto add = [&](const Context* owner) {
+    if (owner != nullptr && owner != home.family() &&
+        std::find(others.begin(), others.end(), owner) == others.end())
+      others.push_back(owner);
+  };
+  if (box.source <= Memory::managed) add(home_of(box.from));
+  if (box.target <= Memory::managed) add(home_of(box.to));
+  return others;
+}
+
+/// Those for a copy on the legacy stream. The copy is as if it were on their legacy streams, too. Memory of a
+/// pool is in the context that cuMemcpyPeer names. In a green context, this is only so without a stream, and
+/// for copies within the device.
+std::vector<const Context*> Api::contexts_between(const Box& box, const CopyStream& where) const {
+  if (where.named && where.stream->type != Stream::Type::legacy) return {};
   const bool within_device = box.source == Memory::device && box.target == Memory::device;
-  if (where.stream->home.context->type == Context::Type::green && !within_device) return {};
-  std::vector<const Context*> others = where.between;
-  if (box.source <= Memory::managed) others.push_back(home_of(box.from));
-  if (box.target <= Memory::managed) others.push_back(home_of(box.to));
-  std::vector<std::shared_ptr<Operation>> found;
+  const Context& home = *where.stream->home.context;
+  if (home.type == Context::Type::green && !within_device) return {};
+  auto others = other_owners(box, home);
+  for (const Context* named : where.between)
+    if (named != home.family()) others.push_back(named);
+  return others;
+}
+
+/// The work of the other contexts that was submitted before comes before the copy, and later work after it.
+std::shared_ptr<Operation> Api::enqueue_between(const std::vector<const Context*>& others,
+                                                const CopyStream& where, Work work) {
+  std::vector<std::shared_ptr<Operation>> before;
   for (const Context* other : others) {
-    if (other == nullptr || other == where.stream->home.context->family()) continue;
-    const auto before = predecessors(*other->legacy);
-    found.insert(found.end(), before.begin(), before.end());
+    const auto there = predecessors(*other->legacy);
+    before.insert(before.end(), there.begin(), there.end());
   }
-  return found;
+  auto operation = enqueue(where.stream, std::move(work), std::move(before));
+  operation->between_contexts = !others.empty();
+  for (const Context* other : others) {
+    if (!other->active || operation->done()) continue;
+    Work end;
+    end.text = "end of a copy in another context";
+    enqueue(other->legacy, std::move(end), {operation});
+  }
+  return operation;
 }
 
 /// Seen from pageable memory to memory of cuMemAlloc of the current context, to memory of a pool of its
@@ -168,8 +195,9 @@ CUresult Api::copy_early(const Box& box, Work write, const CopyStream& where) {
   Work read = write;
   std::tie(read.effect, write.effect) = staged(box);
   write.duration = timing::late_write(box.bytes());
-  const auto reading = enqueue(where.stream, std::move(read), work_of_others(box, where));
-  enqueue(where.stream, std::move(write), {});
+  const auto others = contexts_between(box, where);
+  const auto reading = enqueue_between(others, where, std::move(read));
+  enqueue_between(others, where, std::move(write));
   wait_for(reading, "its own copy");
   return CUDA_SUCCESS;
 }
@@ -189,7 +217,9 @@ CUresult Api::copy(const Box& box, const CopyStream& where) {
     read();
     work.effect = std::move(write);
   }
-  auto operation = enqueue(where.stream, std::move(work), work_of_others(box, where));
+  const auto operation = enqueue_between(contexts_between(box, where), where, std::move(work));
+  if (where.named && where.stream->type != Stream::Type::legacy)
+    operation->used = other_owners(box, *where.stream->home.context);
   if (const auto& stack = thread().contexts; !stack.empty() && (pooled(box.from) || pooled(box.to)))
     operation->caller = stack.back();
   if (waits(box, where)) wait_for(operation, "its own copy");

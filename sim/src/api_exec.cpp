@@ -481,9 +481,22 @@ std::size_t places_of(const Exec::Body& body) {
 
 } // namespace
 
+/// As for cuStreamWaitEvent, the legacy stream cannot join a capture of its context.
+void Api::refuse_captured_waits(const std::vector<Exec::Step>& steps, const Stream& legacy) {
+  CapturedSteps captured(steps);
+  for (std::size_t i = 0; i < steps.size(); ++i)
+    captured.next();
+  for (const Recording& recording : captured.joined()) {
+    if (recording.capture->origin->home.context->family() != legacy.home.context->family()) continue;
+    recording.capture->invalidated = true;
+    refuse(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+  }
+}
+
 /// The stream gets one submission. Inside it, each node runs after the nodes that it depends on.
 void Api::launch(const std::shared_ptr<Exec::Body>& body, const std::vector<Exec::Step>& steps,
                  const std::shared_ptr<Stream>& where) {
+  if (where->type == Stream::Type::legacy) refuse_captured_waits(steps, *where);
   Work done;
   done.text = "end of the graph launch";
   done.owner = body->user_objects;
@@ -561,7 +574,7 @@ void Api::launch(const std::shared_ptr<Exec::Body>& body, const std::vector<Exec
   }
   computer_.settle(lock_);
   for (const auto& operation : operations)
-    if (operation->work.launch_waits) wait_for(operation, "a copy within pinned memory, of its own launch");
+    if (operation->work.launch_waits) wait_for(operation, "a copy to memory of the host, of its own launch");
 }
 
 CUresult Api::cuGraphExecDestroy(CUgraphExec handle) {

@@ -9,8 +9,8 @@
 
 namespace cuevent::sim {
 
-/// A device takes any address in a capture, and refuses to instantiate a graph that fills null. Other memory
-/// that was not allocated is as null. Not measured: copying.captured_nowhere
+/// A device takes any address in a capture. It refuses to instantiate a graph that fills memory that was not
+/// allocated, unless the memory has been freed.
 Work Api::fill_work(const CUDA_MEMSET_NODE_PARAMS& fill, bool captured) {
   const std::size_t size = fill.elementSize;
   refuse_if(size != 1 && size != 2 && size != 4, CUDA_ERROR_INVALID_VALUE);
@@ -30,7 +30,7 @@ Work Api::fill_work(const CUDA_MEMSET_NODE_PARAMS& fill, bool captured) {
   remember_memory(work, address, bytes);
   if (!work.gone) work.gone = released_later(address);
   const bool allocated = pinned(target, bytes);
-  work.fills_nothing = !allocated;
+  work.fills_nothing = !allocated && !last_freed(address);
   work.effect = [=] {
     if (!allocated) undefined("a graph fills memory that was not allocated"); // in an exec that was updated
     for (std::size_t y = 0; y < fill.height; ++y)
@@ -43,9 +43,8 @@ Work Api::fill_work(const CUDA_MEMSET_NODE_PARAMS& fill, bool captured) {
   return work;
 }
 
-/// Without a stream, a fill of pinned or managed memory returns when it is done. A fill of device memory is
-/// work of the context that the memory belongs to. For memory of a green context, that is the primary one:
-/// not measured: copying.green_memory
+/// Without a stream, a fill of pinned or managed memory returns when it is done. Unlike a copy, a fill of
+/// memory of another context waits for nothing there.
 CUresult Api::fill(const CUDA_MEMSET_NODE_PARAMS& what, const CopyStream& where) {
   Work work = fill_work(what, where.stream->capture != nullptr);
   if (!work.effect) return CUDA_SUCCESS;
@@ -59,11 +58,8 @@ CUresult Api::fill(const CUDA_MEMSET_NODE_PARAMS& what, const CopyStream& where)
     submit(where.stream, std::move(work));
     return CUDA_SUCCESS;
   }
-  const auto* const target = reinterpret_cast<const void*>(what.dst);
-  const bool on_device = kind_of(target) == Memory::device;
-  const Context* const owner = on_device ? home_of(target) : nullptr;
-  const bool foreign = owner != nullptr && owner != where.stream->home.context->family();
-  const auto operation = enqueue(foreign ? owner->legacy : where.stream, std::move(work), {});
+  const bool on_device = kind_of(reinterpret_cast<const void*>(what.dst)) == Memory::device;
+  const auto operation = enqueue(where.stream, std::move(work), {});
   if (!on_device) wait_for(operation, "its own fill of memory that the host sees");
   return CUDA_SUCCESS;
 }

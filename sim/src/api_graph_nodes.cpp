@@ -69,10 +69,8 @@ Work Api::copy_node_work(const CUDA_MEMCPY3D* parameters, CUcontext in) {
   const Box box = checked(*parameters);
   refuse_if(box.bytes() == 0, CUDA_ERROR_INVALID_VALUE);
   Work work = box_work(box);
-  // Captured copies and other memory do not count, and an exec takes any pinned memory. Not measured:
-  // copying.host_nodes
-  work.launch_waits = box.source == Memory::pinned && box.target == Memory::pinned;
   auto kept = std::make_shared<NodeParameters>();
+  if (within_host(box)) kept->read_home = home_of(box.from);
   kept->copy = *parameters;
   kept->source_pooled = pooled(box.from);
   kept->target_pooled = pooled(box.to);
@@ -107,7 +105,9 @@ CUresult Api::cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node,
   Work& work = step_of(exec, node, CU_GRAPH_NODE_TYPE_MEMCPY);
   Work changed = copy_node_work(parameters, in);
   if (!work.parameters || work.parameters->captured) not_modelled("new parameters of a captured copy");
-  refuse_if(!work.parameters->fit(*changed.parameters), CUDA_ERROR_INVALID_VALUE);
+  refuse_if(!work.parameters->fit(*changed.parameters) ||
+                work.parameters->read_home != changed.parameters->read_home,
+            CUDA_ERROR_INVALID_VALUE);
   refuse_if(parameters->Height != 1 || parameters->Depth != 1, CUDA_ERROR_INVALID_VALUE);
   work = std::move(changed);
   return CUDA_SUCCESS;
@@ -124,7 +124,11 @@ Work Api::fill_node_work(const CUDA_MEMSET_NODE_PARAMS* parameters, CUcontext in
   auto kept = std::make_shared<NodeParameters>();
   kept->fill = *parameters;
   const auto* const memory = reinterpret_cast<const void*>(parameters->dst);
-  kept->filled_home = named && pooled(memory) ? named->family() : home_of(memory);
+  const auto& stack = thread().contexts;
+  const bool in_green = !named && !stack.empty() && stack.back()->type == Context::Type::green;
+  kept->filled_home = in_green                  ? stack.back().get()
+                      : named && pooled(memory) ? named->family()
+                                                : home_of(memory);
   work.parameters = std::move(kept);
   return work;
 }
@@ -158,7 +162,11 @@ CUresult Api::cuGraphMemsetNodeSetParams(CUgraphNode handle, const CUDA_MEMSET_N
 CUresult Api::cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node,
                                              const CUDA_MEMSET_NODE_PARAMS* parameters, CUcontext in) {
   Work& work = step_of(exec, node, CU_GRAPH_NODE_TYPE_MEMSET);
-  refuse_if(in == nullptr && thread().contexts.empty(), CUDA_ERROR_INVALID_VALUE);
+  if (in == nullptr) {
+    const auto& stack = thread().contexts;
+    refuse_if(stack.empty(), CUDA_ERROR_INVALID_VALUE);
+    if (stack.back()->type != Context::Type::green) in = as<CUcontext>(*stack.back());
+  }
   Work changed = fill_node_work(parameters, in);
   if (!work.parameters || work.parameters->captured) not_modelled("new parameters of a captured fill");
   refuse_if(!work.parameters->fit(*changed.parameters), CUDA_ERROR_INVALID_VALUE);

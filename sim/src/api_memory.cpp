@@ -99,6 +99,11 @@ bool Api::pinned(const void* pointer, std::size_t bytes) const {
   return has_bytes(number(pointer), bytes, CU_MEM_ACCESS_FLAGS_PROT_READ);
 }
 
+bool Api::last_freed(std::uintptr_t address) const {
+  const std::uintptr_t start = rounded(number(process_.last_freed.memory.get()), whole_pages(1));
+  return process_.last_freed.memory && address >= start && address - start < process_.last_freed.bytes;
+}
+
 std::uintptr_t Api::add(Allocation allocation) {
   if (allocation.address == 0) allocation.address = number(allocation.memory.get());
   allocation.number = ++process_.allocations_made;

@@ -386,7 +386,9 @@ CUresult Api::allocate_on(CUdeviceptr* out, std::size_t bytes, CUmemoryPool hand
   Work work;
   work.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC;
   work.text = "allocate " + std::to_string(bytes) + " bytes";
-  enqueue(where, std::move(work), std::move(after));
+  const bool waits_for_block = !after.empty();
+  const auto operation = enqueue(where, std::move(work), std::move(after));
+  if (waits_for_block) where->seen_tail = operation;
   return CUDA_SUCCESS;
 }
 

@@ -45,4 +45,9 @@ struct Box {
   }
 };
 
+/// Without managed memory, which counts as a device's.
+inline bool within_host(const Box& box) {
+  return box.source >= Memory::pinned && box.target >= Memory::pinned;
+}
+
 } // namespace cuevent::sim

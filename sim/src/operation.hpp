@@ -31,6 +31,7 @@ struct NodeParameters {
   bool captured = false;   ///< also a fill; nobody asked what an exec takes in its place
   bool source_pooled = false, target_pooled = false; ///< whether a copy uses memory of a pool
   const Context* filled_home = nullptr;              ///< of the memory of a fill
+  const Context* read_home = nullptr; ///< of the pinned memory from which a copy within the host reads
   CUDA_MEMSET_NODE_PARAMS fill{};
   std::shared_ptr<GraphMemory> memory{}; ///< of an allocation or free node
   std::shared_ptr<const Conditional> conditional{};
@@ -105,9 +106,11 @@ struct Operation {
   std::shared_ptr<const Context> caller; ///< the context that was current, if this is its work too
   unsigned long long number = 0;
   enum class State { waiting, running, done } state = State::waiting;
-  bool abandoned = false; ///< its context ended or its process faulted before it completed
-  bool submitted = false; ///< by its own call, not as a node of a graph
-  bool elsewhere = false; ///< work of another process, which this one can only wait for
+  bool abandoned = false;           ///< its context ended or its process faulted before it completed
+  bool submitted = false;           ///< by its own call, not as a node of a graph
+  std::vector<const Context*> used; ///< other contexts, whose memory a copy on a created stream uses
+  bool between_contexts = false;    ///< a copy that is as work of other contexts, too
+  bool elsewhere = false;           ///< work of another process, which this one can only wait for
   Time ended = never;
   std::vector<std::shared_ptr<Operation>> after; ///< emptied once done
   std::vector<Operation*> dependents;

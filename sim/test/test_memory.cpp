@@ -51,22 +51,25 @@ TEST_CASE("a fill without a stream waits for pinned memory and not for device me
   CHECK(f.cu.stream_query(nullptr) == CUDA_SUCCESS);
 }
 
-TEST_CASE("a fill without a stream of another context's memory is work of that context") {
+TEST_CASE("a copy on the legacy stream is work of the context of its memory, and a fill is not") {
   Fixture f;
   CUdeviceptr memory = 0;
-  OK(f.cu.allocate(&memory, 4));
+  OK(f.cu.allocate(&memory, 8));
   const CUstream blocking = f.new_stream(CU_STREAM_DEFAULT);
-  const CUevent before = f.event(), after = f.event();
+  const CUevent after = f.event();
   sim::hold(blocking);
-  OK(f.cu.event_record(before, blocking));
+  OK(f.cu.event_record(f.event(), blocking));
   CUcontext second = nullptr, popped = nullptr;
   OK(f.cu.context_create(&second, 0, 0));
-  OK(f.cu.fill_8(memory, 1, 4));
-  CHECK(f.cu.stream_query(nullptr) == CUDA_SUCCESS);
+  const bool copies = GENERATE(true, false);
+  CAPTURE(copies);
+  OK(copies ? f.cu.copy(memory, memory + 4, 4) : f.cu.fill_8(memory, 1, 4));
+  sim::run_until_idle();
+  CHECK(f.cu.stream_query(nullptr) == (copies ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS));
   OK(f.cu.context_pop(&popped));
   OK(f.cu.event_record(after, f.new_stream(CU_STREAM_DEFAULT)));
   sim::run_until_idle();
-  CHECK(f.cu.event_query(after) == CUDA_ERROR_NOT_READY);
+  CHECK(f.cu.event_query(after) == (copies ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS));
   sim::release(blocking);
   sim::run_until_idle();
   CHECK(f.cu.event_query(after) == CUDA_SUCCESS);

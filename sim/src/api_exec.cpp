@@ -496,7 +496,7 @@ void Api::refuse_captured_waits(const std::vector<Exec::Step>& steps, const Stre
 /// The stream gets one submission. Inside it, each node runs after the nodes that it depends on.
 void Api::launch(const std::shared_ptr<Exec::Body>& body, const std::vector<Exec::Step>& steps,
                  const std::shared_ptr<Stream>& where) {
-  if (where->type == Stream::Type::legacy) refuse_captured_waits(steps, *where);
+  if (where->type == Stream::Type::legacy && !process_.captures.empty()) refuse_captured_waits(steps, *where);
   Work done;
   done.text = "end of the graph launch";
   done.owner = body->user_objects;

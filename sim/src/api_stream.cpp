@@ -107,8 +107,7 @@ void Api::make_room(const std::shared_ptr<Stream>& stream, const Work& work) {
 /// Whether a query of the stream passes over the work. A device puts no work of its own on an idle
 /// stream to record an untimed event: the event takes over what the stream waits for, and the
 /// stream stays idle. Work of the legacy stream counts for created streams, since each of them gets
-/// a wait for it. Memory of a pool needs no work either, unless it
-/// waits for a free.
+/// a wait for it. Memory of a pool needs no work either, unless it waits for a free.
 bool Api::unseen(const Stream& stream, const Work& work) const {
   const bool untimed = work.type == CU_GRAPH_NODE_TYPE_EVENT_RECORD && work.places == 0;
   return (untimed || work.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) && idle(stream);

@@ -640,9 +640,11 @@ void foreign_memory(Lab& lab) {
         {"copy_on_legacy", [&] { return cu.MemcpyDtoDAsync(half, memory.device, 4, CU_STREAM_LEGACY); }},
         {"copy_to_pinned", [&] { return cu.MemcpyAsync(memory.pinned, half, 4, CU_STREAM_LEGACY); }},
         {"copy_on_stream", [&] { return cu.MemcpyDtoDAsync(half, memory.device, 4, own); }},
-        {"peer_on_stream", [&] { return cu.MemcpyPeerAsync(half, owner, memory.device, owner, 4, own); }},
-        {"peer_on_legacy",
-         [&] { return cu.MemcpyPeerAsync(half, owner, memory.device, owner, 4, CU_STREAM_LEGACY); }}};
+        {"peer_on_stream",
+         [&, owner = owner] { return cu.MemcpyPeerAsync(half, owner, memory.device, owner, 4, own); }},
+        {"peer_on_legacy", [&, owner = owner] {
+           return cu.MemcpyPeerAsync(half, owner, memory.device, owner, 4, CU_STREAM_LEGACY);
+         }}};
     for (const auto& [held_name, holder] : contexts) {
       if (holder != lab.home && holder != owner && owner == lab.second_context()) continue;
       const Current guard(lab, holder);

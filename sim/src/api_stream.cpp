@@ -71,7 +71,12 @@ std::vector<std::shared_ptr<Operation>> Api::tails(const Context& context, bool 
 std::vector<std::shared_ptr<Operation>> Api::predecessors(const Stream& stream) const {
   const Context& home = *stream.home.context;
   std::vector<std::shared_ptr<Operation>> after;
-  if (stream.type == Stream::Type::legacy) after = tails(home, true);
+  if (stream.type == Stream::Type::legacy) {
+    after = tails(home, true);
+    for (const auto& context : process_.contexts) // a wait of a green context holds it, too
+      if (context->primary.get() == &home)
+        after.insert(after.end(), context->barriers.begin(), context->barriers.end());
+  }
   if (stream.blocking()) after.push_back(home.legacy->tail);
   after.push_back(stream.tail);
   after.insert(after.end(), home.barriers.begin(), home.barriers.end());

@@ -172,6 +172,7 @@ private:
   std::function<bool()> released_later(std::uintptr_t address) const; ///< whether its pool has given it back
   std::size_t free_memory(int device) const;
   bool pinned(const void*, std::size_t bytes) const;
+  bool green_is_current();
   bool last_freed(std::uintptr_t) const; ///< whether the address is in what cuMemFree got last
   CUresult allocate(std::uintptr_t*, std::size_t bytes, bool host, unsigned flags);
   CUresult deallocate(std::uintptr_t, bool host);

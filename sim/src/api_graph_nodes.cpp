@@ -115,6 +115,11 @@ CUresult Api::cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node,
 
 // Fills
 
+bool Api::green_is_current() {
+  const auto& stack = thread().contexts;
+  return !stack.empty() && stack.back()->type == Context::Type::green;
+}
+
 Work Api::fill_node_work(const CUDA_MEMSET_NODE_PARAMS* parameters, CUcontext in) {
   refuse_if(parameters == nullptr, CUDA_ERROR_INVALID_VALUE);
   const auto named = in != nullptr ? context(in) : nullptr;
@@ -124,11 +129,9 @@ Work Api::fill_node_work(const CUDA_MEMSET_NODE_PARAMS* parameters, CUcontext in
   auto kept = std::make_shared<NodeParameters>();
   kept->fill = *parameters;
   const auto* const memory = reinterpret_cast<const void*>(parameters->dst);
-  const auto& stack = thread().contexts;
-  const bool in_green = !named && !stack.empty() && stack.back()->type == Context::Type::green;
-  kept->filled_home = in_green                  ? stack.back().get()
-                      : named && pooled(memory) ? named->family()
-                                                : home_of(memory);
+  kept->filled_home = !named && green_is_current() ? thread().contexts.back().get()
+                      : named && pooled(memory)    ? named->family()
+                                                   : home_of(memory);
   work.parameters = std::move(kept);
   return work;
 }
@@ -138,9 +141,7 @@ Work Api::fill_node_work(const CUDA_MEMSET_NODE_PARAMS* parameters, CUcontext in
 CUresult Api::cuGraphAddMemsetNode(CUgraphNode* out, CUgraph into, const CUgraphNode* after, size_t count,
                                    const CUDA_MEMSET_NODE_PARAMS* parameters, CUcontext in) {
   Work work = fill_node_work(parameters, in);
-  const auto& stack = thread().contexts;
-  const bool in_green = !stack.empty() && stack.back()->type == Context::Type::green;
-  refuse_if(in == nullptr && !in_green && pooled(reinterpret_cast<const void*>(parameters->dst)),
+  refuse_if(in == nullptr && !green_is_current() && pooled(reinterpret_cast<const void*>(parameters->dst)),
             CUDA_ERROR_INVALID_VALUE);
   return add_node(out, into, after, count, std::move(work));
 }
@@ -163,9 +164,8 @@ CUresult Api::cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node,
                                              const CUDA_MEMSET_NODE_PARAMS* parameters, CUcontext in) {
   Work& work = step_of(exec, node, CU_GRAPH_NODE_TYPE_MEMSET);
   if (in == nullptr) {
-    const auto& stack = thread().contexts;
-    refuse_if(stack.empty(), CUDA_ERROR_INVALID_VALUE);
-    if (stack.back()->type != Context::Type::green) in = as<CUcontext>(*stack.back());
+    refuse_if(thread().contexts.empty(), CUDA_ERROR_INVALID_VALUE);
+    if (!green_is_current()) in = as<CUcontext>(*thread().contexts.back());
   }
   Work changed = fill_node_work(parameters, in);
   if (!work.parameters || work.parameters->captured) not_modelled("new parameters of a captured fill");

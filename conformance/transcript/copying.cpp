@@ -681,6 +681,58 @@ void foreign_memory(Lab& lab) {
     }
   }
 }
+// What a copy on a created stream of the home context comes after, called in each context, with memory of
+// each: on a stream that waits for no other, and on one that waits for the legacy stream. Each while a stream
+// of one context is held: its legacy stream, and created ones of both kinds.
+void foreign_callers(Lab& lab) {
+  const Api& cu = lab.cu;
+  const Green green(lab);
+  Stream alone(lab), blocking(lab, CU_STREAM_DEFAULT);
+  const std::pair<const char*, CUcontext> contexts[] = {{"home", lab.home},
+                                                        {"second", lab.second_context()},
+                                                        {"primary", green.primary},
+                                                        {"green", green.context}};
+  for (const auto& [owner_name, owner] : contexts) {
+    const auto memory = made_in<Kinds>(lab, owner);
+    const CUdeviceptr half = memory.device + size / 2;
+    const std::tuple<const char*, CUdeviceptr, CUdeviceptr> copies[] = {
+        {"within_device", half, memory.device},
+        {"to_itself", half, half},
+        {"from_pinned", half, memory.pinned},
+        {"from_pageable", half, memory.pageable},
+        {"to_pinned", memory.pinned, half}};
+    for (const auto& [caller_name, caller] : contexts)
+      for (const auto& [copy_name, to, from] : copies)
+        for (const auto& [on_name, on] :
+             {std::pair{"alone", CUstream(alone)}, {"blocking", CUstream(blocking)}}) {
+          std::vector<std::string> parts;
+          for (const auto& [held_name, holder] : contexts) {
+            std::string text = std::string(held_name) + " ";
+            const Current guard(lab, holder);
+            Stream held_alone(lab), held_blocking(lab, CU_STREAM_DEFAULT);
+            for (CUstream const held : {CU_STREAM_LEGACY, CUstream(held_blocking), CUstream(held_alone)}) {
+              Gate gate(lab, held);
+              Background call(lab, [&, to = to, from = from, on = on, caller = caller] {
+                const Current there(lab, caller);
+                return cu.MemcpyAsync(to, from, 4, on);
+              });
+              const bool returns = call.returns_within(100ms);
+              std::this_thread::sleep_for(20ms); // for work that nothing holds
+              text += !returns ? "w" : cu.StreamQuery(on) == CUDA_SUCCESS ? "+" : "-";
+              gate.open();
+              lab.must(call.join(), "copy");
+              for (const auto& [synchronized, context] : contexts) {
+                const Current there(lab, context);
+                lab.must(cu.CtxSynchronize(), "synchronize");
+              }
+            }
+            parts.push_back(text);
+          }
+          lab.shows(std::string(owner_name) + "." + copy_name + "." + caller_name + "." + on_name,
+                    joined(parts));
+        }
+  }
+}
 #endif
 
 // Work of each kind, so small that it is done at once if nothing holds it.
@@ -800,6 +852,7 @@ std::vector<Scenario> copying_scenarios() {
 #if CUDA_VERSION >= 12050
         {"copying.green_contexts", green_contexts, Place::child, 1, 5},
         {"copying.foreign_memory", foreign_memory, Place::child},
+        {"copying.foreign_callers", foreign_callers, Place::probe, 1, 60},
 #endif
         {"copying.queries", queries, Place::child, 1, 3},
   };

@@ -237,6 +237,75 @@ void captures(Lab& lab) {
   lab.shows("context.is_null", context == nullptr);
 }
 
+// What a graph is after a refused allocation or free in its capture, or a refused node. A random program
+// could not clone one.
+void refused(Lab& lab) {
+  const Api& cu = lab.cu;
+  Stream stream(lab), outside(lab);
+  const auto show = [&](const std::string& name, CUresult result, CUgraph graph) {
+    std::size_t nodes = 0;
+    cu.GraphGetNodes(graph, nullptr, &nodes);
+    std::vector<std::string> parts{lab.name_of(result), std::to_string(nodes) + " nodes"};
+    CUgraph clone = nullptr;
+    parts.push_back("clone " + lab.name_of(cu.GraphClone(&clone, graph)));
+    if (clone != nullptr) cu.GraphDestroy(clone);
+    Graph parent(lab);
+    CUgraphNode child = nullptr;
+    parts.push_back("child " + lab.name_of(cu.GraphAddChildGraphNode(&child, parent, nullptr, 0, graph)));
+    CUgraphExec first = nullptr, second = nullptr;
+    parts.push_back("instantiate " + lab.name_of(cu.GraphInstantiateWithFlags(&first, graph, 0)) + ", " +
+                    lab.name_of(cu.GraphInstantiateWithFlags(&second, graph, 0)));
+    for (CUgraphExec const exec : {first, second})
+      if (exec != nullptr) cu.GraphExecDestroy(exec);
+    lab.shows(name, joined(parts));
+  };
+  CUdeviceptr device = 0, managed = 0, pooled = 0, allocated = 0;
+  void* pinned = nullptr;
+  lab.must(cu.MemAlloc(&device, 64), "cuMemAlloc");
+  lab.must(cu.MemAllocManaged(&managed, 64, CU_MEM_ATTACH_GLOBAL), "cuMemAllocManaged");
+  lab.must(cu.MemHostAlloc(&pinned, 64, 0), "cuMemHostAlloc");
+  lab.must(cu.MemAllocAsync(&pooled, 64, outside), "cuMemAllocAsync");
+  lab.must(cu.StreamSynchronize(outside), "cuStreamSynchronize");
+  using Call = std::function<CUresult()>;
+  const std::pair<const char*, Call> captured[] = {
+      {"nothing", [] { return CUDA_SUCCESS; }},
+      {"free_null", [&] { return cu.MemFreeAsync(0, stream); }},
+      {"free_device", [&] { return cu.MemFreeAsync(device, stream); }},
+      {"free_managed", [&] { return cu.MemFreeAsync(managed, stream); }},
+      {"free_pinned", [&] { return cu.MemFreeAsync(reinterpret_cast<CUdeviceptr>(pinned), stream); }},
+      {"free_pooled", [&] { return cu.MemFreeAsync(pooled, stream); }},
+      {"free_unknown", [&] { return cu.MemFreeAsync(1 << 20, stream); }},
+      {"allocate_nothing", [&] { return cu.MemAllocAsync(&allocated, 0, stream); }},
+      {"allocate_nowhere", [&] { return cu.MemAllocAsync(nullptr, 64, stream); }},
+      {"allocate_too_much", [&] { return cu.MemAllocAsync(&allocated, std::size_t{1} << 50, stream); }},
+      {"without_pool", [&] { return cu.MemAllocFromPoolAsync(&allocated, 64, nullptr, stream); }},
+      {"free_outside", [&] { return cu.MemFreeAsync(device, nullptr); }}};
+  for (const auto& [name, call] : captured) {
+    lab.must(cu.StreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED), "begin");
+    const CUresult result = call();
+    CUgraph graph = nullptr;
+    cu.StreamEndCapture(stream, &graph);
+    if (graph == nullptr) {
+      lab.is(std::string("captured.") + name, result);
+      continue;
+    }
+    show(std::string("captured.") + name, result, graph);
+    cu.GraphDestroy(graph);
+  }
+  for (const auto& [name, address] :
+       {std::pair{"null", CUdeviceptr{0}}, {"device", device}, {"managed", managed}, {"pooled", pooled}}) {
+    Graph graph(lab);
+    CUgraphNode node = nullptr;
+    const CUresult result = cu.GraphAddMemFreeNode(&node, graph, nullptr, 0, address);
+    show(std::string("free_node.") + name, result, graph);
+  }
+  Graph graph(lab);
+  Parameters parameters = plain(lab, 0);
+  CUgraphNode node = nullptr;
+  const CUresult result = cu.GraphAddMemAllocNode(&node, graph, nullptr, 0, &parameters);
+  show("allocation_node.nothing", result, graph);
+}
+
 } // namespace
 
 std::vector<Scenario> graph_memory_scenarios() {
@@ -246,7 +315,8 @@ std::vector<Scenario> graph_memory_scenarios() {
           {"graph_memory.freed_elsewhere", freed_elsewhere, Place::alone},
           {"graph_memory.fixed", fixed, Place::alone},
           {"graph_memory.kept", kept, Place::alone},
-          {"graph_memory.captures", captures, Place::alone}};
+          {"graph_memory.captures", captures, Place::alone},
+          {"graph_memory.refused", refused, Place::probe}};
 }
 
 } // namespace transcript

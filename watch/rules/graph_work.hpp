@@ -13,6 +13,8 @@ namespace watch {
 /// What one submission uses.
 struct Used : HostEffects {
   std::vector<Access> accesses; // without points
+  /// Of a copy: other contexts in which memory was allocated that it uses.
+  std::vector<Handle> contexts = {};
 
   void add(const Used& other);
   /// The same bytes need to be compared once only.

@@ -193,6 +193,9 @@ Used MemoryRecords::use_of(const Call& call, const std::vector<Part>& parts, uns
   if (is_unknown) ++unseen.unknown;
   if (has_array) ++unseen.arrays;
   tell_host(call, sides, has_array, used);
+  if (sides.size() == 2) // a fill has one side, and orders no other context
+    for (const Side& side : sides)
+      if (side.context != 0 && side.context != call.context) used.contexts.push_back(side.context);
   add_words(call, parts, used);
   return used;
 }
@@ -211,6 +214,7 @@ MemoryRecords::Side MemoryRecords::side_of(const Call& call, const Part& part) {
     const bool is_measured =
         in.origin == Origin::call || in.origin == Origin::pool || in.origin == Origin::mapped;
     side.is_plain = is_measured && !in.of_host && in.context == call.context;
+    if (in.origin == Origin::call && (!in.of_host || in.is_managed)) side.context = in.context;
   });
   if (const Allocation* const block = blocks_.at(side.access.rows.begin))
     if (block->identity != 0) side.access.memory = block->identity;

@@ -83,6 +83,7 @@ private:
     Named named = Named::of_device;
     Access access = {};
     bool is_plain = false; // memory of the device, allocated or mapped in the context of the call
+    Handle context = 0;    // of memory of the device that cuMemAlloc or cuMemAllocManaged has made
   };
   Side side_of(const Call& call, const Part& part);
   static void tell_host(const Call& call, const std::vector<Side>& sides, bool has_array, Used& used);

@@ -26,6 +26,8 @@ struct HostEffects {
 struct OrderEffects : HostEffects {
   bool waits_for_device = false;      // the host may wait for all work
   std::vector<OrderMark> behind = {}; // the driver orders the work behind these
+  /// Of a copy: if it is on the legacy stream, it is as work of the legacy streams of these contexts, too.
+  std::vector<std::uint64_t> contexts = {};
 };
 
 /// Of work that may do anything.

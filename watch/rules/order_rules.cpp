@@ -83,6 +83,7 @@ private:
   // Before the call: what it uses, and what it does to the order.
   void prepare(const Call& call);
   void prepare_work(const Call& call);
+  void prepare_use(const Call& call);
   void prepare_launch(const Call& call);
   void prepare_failed(const Call& call);
   void prepare_free(const Call& call);
@@ -186,9 +187,7 @@ void OrderRules::prepare(const Call& call) {
   case Verb::work:
     return prepare_work(call);
   case Verb::copy:
-    used_ = use_of(call);
-    effects_.add(used_);
-    return;
+    return prepare_use(call);
   case Verb::graph_launch:
     return prepare_launch(call);
   case Verb::value_write:
@@ -222,8 +221,13 @@ void OrderRules::prepare_work(const Call& call) {
       return;
     }
   if (call.work() == Work::free && !capture_of(call)) return prepare_free(call);
+  prepare_use(call);
+}
+
+void OrderRules::prepare_use(const Call& call) {
   used_ = use_of(call);
   effects_.add(used_);
+  effects_.contexts = used_.contexts;
 }
 
 void OrderRules::prepare_launch(const Call& call) {

@@ -98,6 +98,7 @@ private:
   // world_order.cpp
   void put_in_order(const Call& call);
   void put_on_stream(const Call& call, StreamState& on);
+  void submit(const StreamKey& key, StreamState& on, const OrderEffects& effects);
   void put_in_capture(const Call& call, Capture& capture);
   void put_memory_in_order(const Call& call);
   void mark_events(const Call& call);

@@ -37,7 +37,7 @@ void World::put_in_order(const Call& call) {
   case Verb::copy: {
     const StreamKey key = default_stream_of(call);
     StreamState& on = known_stream(key);
-    order_.submit(key, on, effects_of(call));
+    submit(key, on, effects_of(call));
     on.last_work = order_.point();
     return;
   }
@@ -92,7 +92,24 @@ void World::put_on_stream(const Call& call, StreamState& on) {
   case Verb::capture_change:
     return;
   default:
-    return order_.submit(key, on, effects_of(call));
+    return submit(key, on, effects_of(call));
+  }
+}
+
+/// Green contexts share their memory and some of their order with a primary one. The World does not know
+/// which contexts are green, so the order with other contexts is never certain.
+void World::submit(const StreamKey& key, StreamState& on, const OrderEffects& effects) {
+  constexpr Handle legacy = 1;
+  if (key.handle != legacy || effects.contexts.empty()) return order_.submit(key, on, effects);
+  for (const Handle context : effects.contexts) {
+    const StreamKey there = key_of(legacy, context, 0);
+    order_.wait(key, on, order_.record(there, known_stream(there)), Surety::possible);
+  }
+  order_.submit(key, on, effects);
+  const OrderMark copied = order_.record(key, on);
+  for (const Handle context : effects.contexts) {
+    const StreamKey there = key_of(legacy, context, 0);
+    order_.wait(there, known_stream(there), copied, Surety::possible);
   }
 }
 

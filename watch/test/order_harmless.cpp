@@ -357,4 +357,23 @@ HARMLESS(slices_of_an_arena, "kernels and copies of two streams use slices of on
   }
 }
 
+// As measured, such a copy is as work of the legacy stream of each context whose memory it uses.
+HARMLESS(legacy_copy_between_contexts, "a copy on the legacy stream uses memory of another context",
+         with_order) {
+  const CUdeviceptr mine = on_device();
+  zero(mine, CU_STREAM_LEGACY);
+  const CUcontext other = gpu.other_context();
+  const CUdeviceptr theirs = on_device();
+  const CUstream blocking = gpu.stream(CU_STREAM_DEFAULT);
+  zero(theirs, blocking);
+  expect(cuCtxSetCurrent(gpu.context));
+  expect(cuMemcpyDtoD(theirs, mine, block));
+  expect(cuMemcpyDtoDAsync(theirs, mine, block, CU_STREAM_LEGACY));
+  expect(cuCtxSetCurrent(other));
+  zero(theirs, blocking);
+  expect(cuMemcpyDtoD(mine, theirs, block));
+  expect(cuCtxSetCurrent(gpu.context));
+  zero(mine, CU_STREAM_LEGACY);
+}
+
 } // namespace

@@ -405,4 +405,28 @@ MISTAKE("unordered-copies", early_use_of_an_arena, "the first of 2,000 uses of a
   expect(cuMemcpyDtoHAsync(host, arena, 64, gpu.b)); //!
 }
 
+MISTAKE("unordered-copies", created_stream_copies_between_contexts,
+        "a copy on a created stream uses memory of another context, whose legacy stream writes to it",
+        with_order) {
+  const CUdeviceptr mine = on_device();
+  const CUcontext other = gpu.other_context();
+  const CUdeviceptr theirs = on_device();
+  expect(cuCtxSetCurrent(gpu.context));
+  expect(cuMemcpyDtoDAsync(theirs, mine, block, gpu.a)); //!
+  if (corrected) finish(gpu.a);
+  expect(cuCtxSetCurrent(other));
+  expect(cuMemsetD8Async(theirs, 0, block, CU_STREAM_LEGACY)); //!
+}
+
+MISTAKE("unordered-copies", legacy_fill_in_another_context,
+        "a fill on the legacy stream is of another context's memory, whose legacy stream writes to it",
+        with_order) {
+  gpu.other_context();
+  const CUdeviceptr theirs = on_device();
+  expect(cuMemsetD8Async(theirs, 0, block, CU_STREAM_LEGACY)); //!
+  if (corrected) finish(CU_STREAM_LEGACY);
+  expect(cuCtxSetCurrent(gpu.context));
+  expect(cuMemsetD8Async(theirs, 0, block, CU_STREAM_LEGACY)); //!
+}
+
 } // namespace

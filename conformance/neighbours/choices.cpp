@@ -44,29 +44,6 @@ Choices counter(long long value) {
           })};
 }
 
-Choice null() {
-  return choice("null", [](Stage&) { return Word{0}; });
-}
-
-Choices words(std::vector<const char*> texts) {
-  Choices all;
-  for (const char* text : texts)
-    all.push_back(choice(std::string("'") + text + "'", [text](Stage& s) {
-      return std::strcpy(static_cast<char*>(s.room(std::strlen(text) + 1)), text);
-    }));
-  all.insert(all.begin() + 1, null());
-  return all;
-}
-
-// A list with one handle.
-template <class Make>
-Choice list_of(const char* label, Make make) {
-  return choice(label, [make](Stage& s) {
-    auto* const list = static_cast<decltype(make(s))*>(s.room(8 * sizeof(void*)));
-    list[0] = make(s);
-    return list;
-  });
-}
 Choices node_lists(const char* valid) {
   return {list_of(valid, [valid](Stage& s) { return s.node(valid); }),
           null(),
@@ -94,12 +71,6 @@ const char* module_path() {
   }();
   return path.c_str();
 }
-Choices paths() {
-  Choices all{choice("file", [](Stage&) { return module_path(); })};
-  for (Choice& each : words({"", "/nowhere/at.all", "/dev/null"}))
-    all.push_back(each);
-  return all;
-}
 Choices images() {
   return {choice("ptx", [](Stage& s) { return s.code(); }), null(),
           choice("empty", [](Stage& s) { return s.room(4096); }), choice("no_code", [](Stage& s) {
@@ -119,14 +90,8 @@ Choices attribute_values(const std::string& symbol) {
   return {};
 }
 
-Choices without(Choices choices, std::set<std::string> labels) {
-  choices.erase(std::remove_if(choices.begin(), choices.end(),
-                               [&](const Choice& c) { return labels.count(c.label) != 0; }),
-                choices.end());
-  return choices;
-}
-
-Choices own_choices(const std::string& key, const std::string& type) {
+Choices own_choices(const std::string& symbol, const std::string& type, const std::string& name) {
+  const std::string key = symbol + "." + name;
   const auto is = [&key](std::initializer_list<const char*> keys) {
     return std::any_of(keys.begin(), keys.end(), [&key](const char* each) { return key == each; });
   };
@@ -558,6 +523,30 @@ Choices numbers(std::vector<long long> values) {
   return all;
 }
 
+Choices words(std::vector<const char*> texts) {
+  Choices all;
+  for (const char* text : texts)
+    all.push_back(choice(std::string("'") + text + "'", [text](Stage& s) {
+      return std::strcpy(static_cast<char*>(s.room(std::strlen(text) + 1)), text);
+    }));
+  all.insert(all.begin() + 1, null());
+  return all;
+}
+
+Choices without(Choices choices, std::set<std::string> labels) {
+  choices.erase(std::remove_if(choices.begin(), choices.end(),
+                               [&](const Choice& c) { return labels.count(c.label) != 0; }),
+                choices.end());
+  return choices;
+}
+
+Choices paths() {
+  Choices all{choice("file", [](Stage&) { return module_path(); })};
+  for (Choice& each : words({"", "/nowhere/at.all", "/dev/null"}))
+    all.push_back(each);
+  return all;
+}
+
 Choices flag_bits(unsigned valid) {
   std::vector<unsigned> values{valid, 0};
   for (int bit : {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 15, 16, 24, 31})
@@ -596,13 +585,13 @@ Choices chosen_first(Choices choices, const std::string& label) {
 bool is_result(const std::string& symbol, const std::string& type, const std::string& name) {
   if (type.empty() || type.back() != '*' || type == "void*" || type == "const void*" || type == "const char*")
     return false;
-  return own_choices(symbol + "." + name, type).empty() && structure_choices(symbol, type, name).empty() &&
+  return own_choices(symbol, type, name).empty() && structure_choices(symbol, type, name).empty() &&
          !(type == "size_t*" && name == "count") &&
          !(type.compare(0, 6, "const ") == 0 && type.substr(type.size() - 2) != "**");
 }
 
 Choices choices_of(const std::string& symbol, const std::string& type, const std::string& name) {
-  if (Choices own = own_choices(symbol + "." + name, type); !own.empty()) return own;
+  if (Choices own = own_choices(symbol, type, name); !own.empty()) return own;
   if (Choices structures = structure_choices(symbol, type, name); !structures.empty()) return structures;
   if (type == "size_t*" && name == "count") return counter(64);
   if (is_result(symbol, type, name))

@@ -5,6 +5,7 @@
 #include "stage.hpp"
 
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -25,10 +26,26 @@ Choice choice(std::string label, Made make) {
   return {std::move(label), [make](Stage& stage) { return word(make(stage)); }};
 }
 
+inline Choice null() {
+  return choice("null", [](Stage&) { return Word{0}; });
+}
+// A list with one element.
+template <class Make>
+Choice list_of(const char* label, Make make) {
+  return choice(label, [make](Stage& s) {
+    auto* const list = static_cast<decltype(make(s))*>(s.room(8 * sizeof(void*)));
+    list[0] = make(s);
+    return list;
+  });
+}
+
 Choices numbers(std::vector<long long> values);
 Choices flag_bits(unsigned valid = 0); // the valid ones, none, each bit, and all
 Choices enumerators(long long valid, long long last, std::vector<long long> others = {});
+Choices words(std::vector<const char*> texts);
+Choices paths(); // of files with code
 Choices chosen_first(Choices choices, const std::string& label);
+Choices without(Choices choices, std::set<std::string> labels);
 
 // What the parameter of a function can be: what this parameter of this function is, or else what its type and
 // name are, or else what its type is. Empty if nothing says it.

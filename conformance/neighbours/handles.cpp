@@ -7,10 +7,6 @@ namespace {
 
 void CUDA_CB nothing(void*) {}
 
-Choice null() {
-  return {"null", [](Stage&) { return Word{0}; }};
-}
-
 Choices streams() {
   return {
       choice("stream", [](Stage& s) { return s.stream(); }),

@@ -65,4 +65,10 @@ To converted(From value) {
 constexpr std::size_t huge = std::size_t{1} << 40;
 constexpr std::size_t largest = std::numeric_limits<std::size_t>::max();
 
+// Valid ones, which other structures have as members.
+void fill_copy(Stage& s, CUDA_MEMCPY3D& copy);
+void fill_values(Stage& s, CUstreamBatchMemOpParams& operation);
+
+Choices graph_node_choices();
+
 } // namespace neighbours

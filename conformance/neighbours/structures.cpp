@@ -28,7 +28,6 @@ void fill_copy_3d(Stage& s, Copy& copy) {
   copy.Height = 4;
   copy.Depth = 2;
 }
-void fill_copy(Stage& s, CUDA_MEMCPY3D& copy) { fill_copy_3d(s, copy); }
 void fill_copy(Stage& s, CUDA_MEMCPY3D_PEER& copy) {
   fill_copy_3d(s, copy);
   copy.srcContext = copy.dstContext = s.home;
@@ -409,11 +408,6 @@ std::vector<Change<CUlaunchConfig>> launch_changes() {
   return all;
 }
 
-void fill_values(Stage& s, CUstreamBatchMemOpParams& operation) {
-  operation.writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
-  operation.writeValue.address = s.memory();
-  operation.writeValue.value64 = 0x100000001; // as memory has it, so that a wait ends
-}
 std::vector<Change<CUstreamBatchMemOpParams>> value_changes() {
   using T = CUstreamBatchMemOpParams;
   std::vector<Change<T>> all{CHANGE(T, writeValue.address, 0),
@@ -597,114 +591,14 @@ std::vector<Change<CUgraphEdgeData>> edge_changes() {
                     }}};
 }
 
-void fill_node(Stage& s, CUgraphNodeParams& node) {
-  node.type = CU_GRAPH_NODE_TYPE_HOST;
-  node.host.fn = nothing;
-  (void)s;
-}
-std::vector<Change<CUgraphNodeParams>> node_changes() {
-  using T = CUgraphNodeParams;
-  std::vector<Change<T>> all{CHANGE(T, reserved0[0], 1),
-                             CHANGE(T, reserved0[2], 1),
-                             CHANGE(T, reserved1[28], 1),
-                             CHANGE(T, reserved2, 1),
-                             CHANGE(T, host.fn, nullptr),
-                             Change<T>{"kernel",
-                                       [](Stage& s, T& t) {
-                                         t = T{};
-                                         t.type = CU_GRAPH_NODE_TYPE_KERNEL;
-                                         t.kernel.func = s.function();
-                                         t.kernel.gridDimX = t.kernel.gridDimY = t.kernel.gridDimZ = 1;
-                                         t.kernel.blockDimX = t.kernel.blockDimY = t.kernel.blockDimZ = 1;
-                                       }},
-                             Change<T>{"kernel_without_blocks",
-                                       [](Stage& s, T& t) {
-                                         t = T{};
-                                         t.type = CU_GRAPH_NODE_TYPE_KERNEL;
-                                         t.kernel.func = s.function();
-                                       }},
-                             Change<T>{"copy",
-                                       [](Stage& s, T& t) {
-                                         t = T{};
-                                         t.type = CU_GRAPH_NODE_TYPE_MEMCPY;
-                                         fill_copy(s, t.memcpy.copyParams);
-                                       }},
-                             Change<T>{"copy_of_context",
-                                       [](Stage& s, T& t) {
-                                         t = T{};
-                                         t.type = CU_GRAPH_NODE_TYPE_MEMCPY;
-                                         t.memcpy.copyCtx = s.home;
-                                         fill_copy(s, t.memcpy.copyParams);
-                                       }},
-                             Change<T>{"copy_with_flags",
-                                       [](Stage& s, T& t) {
-                                         t = T{};
-                                         t.type = CU_GRAPH_NODE_TYPE_MEMCPY;
-                                         t.memcpy.flags = 1;
-                                         fill_copy(s, t.memcpy.copyParams);
-                                       }},
-                             Change<T>{"copy_with_reserved",
-                                       [](Stage& s, T& t) {
-                                         t = T{};
-                                         t.type = CU_GRAPH_NODE_TYPE_MEMCPY;
-                                         t.memcpy.reserved = 1;
-                                         fill_copy(s, t.memcpy.copyParams);
-                                       }},
-                             Change<T>{"fill",
-                                       [](Stage& s, T& t) {
-                                         t = T{};
-                                         t.type = CU_GRAPH_NODE_TYPE_MEMSET;
-                                         t.memset.dst = s.memory();
-                                         t.memset.elementSize = 4;
-                                         t.memset.width = 16;
-                                         t.memset.height = 1;
-                                       }},
-                             Change<T>{"fill_of_context",
-                                       [](Stage& s, T& t) {
-                                         t = T{};
-                                         t.type = CU_GRAPH_NODE_TYPE_MEMSET;
-                                         t.memset.dst = s.memory();
-                                         t.memset.elementSize = 4;
-                                         t.memset.width = 16;
-                                         t.memset.height = 1;
-                                         t.memset.ctx = s.home;
-                                       }},
-                             Change<T>{"child",
-                                       [](Stage& s, T& t) {
-                                         t = T{};
-                                         t.type = CU_GRAPH_NODE_TYPE_GRAPH;
-                                         t.graph.graph = s.new_graph(nullptr);
-                                       }},
-                             Change<T>{"record",
-                                       [](Stage& s, T& t) {
-                                         t = T{};
-                                         t.type = CU_GRAPH_NODE_TYPE_EVENT_RECORD;
-                                         t.eventRecord.event = s.event();
-                                       }},
-                             Change<T>{"wait",
-                                       [](Stage& s, T& t) {
-                                         t = T{};
-                                         t.type = CU_GRAPH_NODE_TYPE_WAIT_EVENT;
-                                         t.eventWait.event = s.event();
-                                       }},
-                             Change<T>{"values", [](Stage& s, T& t) {
-                                         t = T{};
-                                         t.type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP;
-                                         t.memOp.ctx = s.home;
-                                         t.memOp.count = 1;
-                                         t.memOp.paramArray = &s.make<CUstreamBatchMemOpParams>();
-                                         fill_values(s, *t.memOp.paramArray);
-                                       }}};
-  for (int type = 0; type <= 16; ++type)
-    if (type < 10 || type > 13) // memory and conditional nodes have questions of their own
-      all.push_back({"zeros_of_type_" + std::to_string(type), [=](Stage&, T& t) {
-                       t = T{};
-                       t.type = (CUgraphNodeType)type;
-                     }});
-  return all;
-}
-
 } // namespace
+
+void fill_copy(Stage& s, CUDA_MEMCPY3D& copy) { fill_copy_3d(s, copy); }
+void fill_values(Stage& s, CUstreamBatchMemOpParams& operation) {
+  operation.writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
+  operation.writeValue.address = s.memory();
+  operation.writeValue.value64 = 0x100000001; // as memory has it, so that a wait ends
+}
 
 Choices structure_choices(const std::string&, const std::string& type, const std::string& name) {
   const std::string plain = type.compare(0, 6, "const ") == 0 ? type.substr(6) : type;
@@ -764,7 +658,7 @@ Choices structure_choices(const std::string&, const std::string& type, const std
     std::swap(all[0], all[1]); // no list is the usual argument
     return all;
   }
-  if (plain == "CUgraphNodeParams*") return structure<CUgraphNodeParams>(fill_node, node_changes());
+  if (plain == "CUgraphNodeParams*") return graph_node_choices();
   return {};
 }
 

@@ -91,6 +91,8 @@ Choices attribute_values(const std::string& symbol) {
 }
 
 Choices own_choices(const std::string& symbol, const std::string& type, const std::string& name) {
+  for (const auto of_subject : {array_choices, texture_choices})
+    if (Choices all = of_subject(symbol, type, name); !all.empty()) return all;
   const std::string key = symbol + "." + name;
   const auto is = [&key](std::initializer_list<const char*> keys) {
     return std::any_of(keys.begin(), keys.end(), [&key](const char* each) { return key == each; });

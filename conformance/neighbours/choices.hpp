@@ -54,6 +54,8 @@ Choices choices_of(const std::string& symbol, const std::string& type, const std
 // Parts of it.
 Choices handle_choices(const std::string& type);
 Choices structure_choices(const std::string& symbol, const std::string& type, const std::string& name);
+Choices array_choices(const std::string& symbol, const std::string& type, const std::string& name);
+Choices texture_choices(const std::string& symbol, const std::string& type, const std::string& name);
 bool is_result(const std::string& symbol, const std::string& type, const std::string& name);
 
 } // namespace neighbours

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <set>
 
+#include <unistd.h>
+
 namespace neighbours {
 namespace {
 
@@ -31,9 +33,12 @@ struct Random { // the same numbers with every library
   }
 };
 
+// What has ended, or is a handle of another kind.
 bool is_ended(const std::string& label) {
   return label == "destroyed" || label == "unloaded" || label == "of_unloaded" || label == "released" ||
-         label == "unregistered" || label == "freed" || label.find(":freed") != std::string::npos;
+         label == "unregistered" || label == "freed" || label.find(":freed") != std::string::npos ||
+         label.find("_destroyed") != std::string::npos || label.find("_released") != std::string::npos ||
+         label.compare(0, 6, "wrong_") == 0;
 }
 
 // Numbers that differ from device to device, or from run to run.
@@ -178,12 +183,28 @@ std::string results(const Subject& subject, const std::vector<Word>& arguments, 
     static const std::set<std::string> wide{"size_t*", "cuuint64_t*", "unsigned long long*"};
     const bool pointer =
         parameter.type.find("**") != std::string::npos ||
-        (parameter.type.compare(0, 2, "CU") == 0 &&
-         std::set<std::string>{"CUcontext*", "CUdeviceptr*", "CUevent*", "CUfunction*", "CUgraph*",
-                               "CUgraphExec*", "CUgraphNode*", "CUgreenCtx*", "CUkernel*", "CUlibrary*",
-                               "CUlogsCallbackHandle*", "CUmemoryPool*", "CUmodule*", "CUstream*",
-                               "CUuserObject*", "CUdevResourceDesc*"}
-                 .count(parameter.type) != 0);
+        (parameter.type.compare(0, 2, "CU") == 0 && std::set<std::string>{"CUarray*",
+                                                                          "CUmipmappedArray*",
+                                                                          "CUmemGenericAllocationHandle*",
+                                                                          "CUsurfObject*",
+                                                                          "CUtexObject*",
+                                                                          "CUcontext*",
+                                                                          "CUdeviceptr*",
+                                                                          "CUevent*",
+                                                                          "CUfunction*",
+                                                                          "CUgraph*",
+                                                                          "CUgraphExec*",
+                                                                          "CUgraphNode*",
+                                                                          "CUgreenCtx*",
+                                                                          "CUkernel*",
+                                                                          "CUlibrary*",
+                                                                          "CUlogsCallbackHandle*",
+                                                                          "CUmemoryPool*",
+                                                                          "CUmodule*",
+                                                                          "CUstream*",
+                                                                          "CUuserObject*",
+                                                                          "CUdevResourceDesc*"}
+                                                            .count(parameter.type) != 0);
     static const std::set<std::string> narrow{"int*",
                                               "unsigned int*",
                                               "CUdevice*",
@@ -219,6 +240,27 @@ std::string results(const Subject& subject, const std::vector<Word>& arguments, 
   return text;
 }
 
+// Ends what a call has made, once its captures have ended.
+void end_later(Stage& stage, const std::string& symbol, const std::vector<Word>& arguments) {
+  const auto made = [&arguments] { return *reinterpret_cast<const Word*>(arguments[0]); };
+  const transcript::Api& cu = stage.cu;
+  if (symbol == "cuArrayCreate_v2" || symbol == "cuArray3DCreate_v2")
+    stage.later([&cu, array = made()] { cu.ArrayDestroy((CUarray)array); });
+  if (symbol == "cuMipmappedArrayCreate")
+    stage.later([&cu, array = made()] { cu.MipmappedArrayDestroy((CUmipmappedArray)array); });
+  if (symbol == "cuTexObjectCreate" || symbol == "cuSurfObjectCreate")
+    stage.later([&stage, object = made(), surface = symbol == "cuSurfObjectCreate"] {
+      stage.end_object(object, surface);
+    });
+  if (symbol == "cuMemCreate" || symbol == "cuMemImportFromShareableHandle" ||
+      symbol == "cuMemRetainAllocationHandle")
+    stage.later([&cu, memory = made()] { cu.MemRelease(memory); });
+  if (symbol == "cuMemAddressReserve")
+    stage.later([&cu, range = made(), bytes = arguments[1]] { cu.MemAddressFree(range, bytes); });
+  if (symbol == "cuMemExportToShareableHandle")
+    stage.later([file = static_cast<int>(made())] { close(file); });
+}
+
 } // namespace
 
 std::string answer(Stage& stage, const Subject& subject, const Question& question) {
@@ -248,6 +290,7 @@ std::string answer(Stage& stage, const Subject& subject, const Question& questio
   if (text == "CUDA_SUCCESS") text = "SUCCESS";
   text += results(subject, arguments, question, result == CUDA_SUCCESS);
   const std::string& symbol = subject.function.symbol;
+  if (result == CUDA_SUCCESS) end_later(stage, symbol, arguments);
   if (result == CUDA_SUCCESS && symbol == "cuStreamDestroy_v2") stage.forget((CUstream)arguments[0]);
   if (result == CUDA_SUCCESS && symbol == "cuMemHostRegister_v2")
     stage.cu.MemHostUnregister(reinterpret_cast<void*>(arguments[0]));

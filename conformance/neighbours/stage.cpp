@@ -57,6 +57,12 @@ CUresult Stage::settle() {
     cu.StreamEndCapture(stream, &graph);
   }
   captures_.clear();
+  for (const auto& [of, end] : ends_) {
+    if (of != nullptr && cu.CtxPushCurrent(of) != CUDA_SUCCESS) continue;
+    end();
+    if (of != nullptr) cu.CtxPopCurrent(&context);
+  }
+  ends_.clear();
   for (const char* key : {"other", "green_context"}) { // their work uses the room of the question, too
     const auto made = lasting_.find(key);
     if (made == lasting_.end() || cu.CtxPushCurrent((CUcontext)made->second) != CUDA_SUCCESS) continue;
@@ -66,6 +72,12 @@ CUresult Stage::settle() {
   mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
   cu.ThreadExchangeStreamCaptureMode(&mode);
   return cu.CtxSynchronize();
+}
+
+void Stage::later(std::function<void()> end) {
+  CUcontext current = nullptr;
+  must(cu.CtxGetCurrent(&current), "cuCtxGetCurrent");
+  ends_.push_back({current, std::move(end)});
 }
 
 CUcontext Stage::other() {

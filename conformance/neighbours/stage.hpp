@@ -6,10 +6,12 @@
 #include "../transcript/api.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace neighbours {
@@ -55,6 +57,14 @@ public:
   CUkernel kernel();
   void* other_memory();     // device memory of the other context
   const char* code() const; // PTX
+  // A kind is rows, line, other_line, box, layers, cube, surface, deferred or sparse.
+  CUarray array(const std::string& kind);
+  CUmipmappedArray mipmapped_array();
+  CUarray level();                              // of mipmapped_array()
+  CUtexObject texture(const std::string& kind); // array, with_view, line or rows, which are device memory
+  CUsurfObject surface();
+  // Memory without an address. A kind is plain, double, exportable or host.
+  CUmemGenericAllocationHandle physical_memory(const std::string& kind);
 
   // These are made again for each question that needs them.
   CUcontext fresh_context();
@@ -80,6 +90,17 @@ public:
   CUuserObject user_object();  // that nothing else refers to
   CUuserObject owned_object(); // that graph() has a reference to
 
+  // Each call makes another one.
+  CUarray new_array(const std::string& kind);
+  CUmipmappedArray new_mipmapped_array(unsigned flags = 0);
+  CUarray level_of(CUmipmappedArray);
+  CUtexObject new_texture(const std::string& kind);
+  CUsurfObject new_surface();
+  void end_object(unsigned long long object, bool surface); // a surface or a texture
+  CUmemGenericAllocationHandle new_physical_memory(const std::string& kind);
+  static constexpr std::size_t piece = 2 << 20; // of virtual memory
+  CUdeviceptr new_range();                      // two pieces of addresses
+  CUdeviceptr new_mapping();                    // such a range, with memory at its first piece
   CUstream new_stream(unsigned flags = CU_STREAM_NON_BLOCKING);
   CUevent new_event(unsigned flags, bool recorded);
   CUgraph new_graph(std::map<std::string, CUgraphNode>* nodes);
@@ -87,6 +108,9 @@ public:
   CUstream begun(CUstream stream, CUstreamCaptureMode mode);    // begins a capture that settle() ends
   void begins(CUstream stream) { captures_.push_back(stream); } // the question began a capture
   void forget(CUstream stream);                                 // the question ended this stream
+
+  // What the question has made and settle() ends, in the context that is current now.
+  void later(std::function<void()> end);
 
   template <class Make>
   auto in_other_context(Make make) {
@@ -99,7 +123,7 @@ public:
 
 private:
   template <class Handle, class Make>
-  Handle once(std::map<std::string, Word>& kept, const char* key, Make make) {
+  Handle once(std::map<std::string, Word>& kept, const std::string& key, Make make) {
     const auto found = kept.find(key);
     if (found != kept.end()) return (Handle)found->second;
     const Handle made = make();
@@ -111,6 +135,7 @@ private:
   std::map<std::string, Word> fresh_;
   std::map<std::string, CUgraphNode> nodes_;
   std::vector<CUstream> captures_;
+  std::vector<std::pair<CUcontext, std::function<void()>>> ends_;
   std::vector<std::unique_ptr<char[]>> rooms_;
 };
 

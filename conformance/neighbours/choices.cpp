@@ -91,7 +91,7 @@ Choices attribute_values(const std::string& symbol) {
 }
 
 Choices own_choices(const std::string& symbol, const std::string& type, const std::string& name) {
-  for (const auto of_subject : {array_choices, texture_choices})
+  for (const auto of_subject : {array_choices, texture_choices, virtual_memory_choices})
     if (Choices all = of_subject(symbol, type, name); !all.empty()) return all;
   const std::string key = symbol + "." + name;
   const auto is = [&key](std::initializer_list<const char*> keys) {
@@ -592,7 +592,9 @@ bool is_result(const std::string& symbol, const std::string& type, const std::st
          !(type.compare(0, 6, "const ") == 0 && type.substr(type.size() - 2) != "**");
 }
 
-Choices choices_of(const std::string& symbol, const std::string& type, const std::string& name) {
+namespace {
+
+Choices usual_choices(const std::string& symbol, const std::string& type, const std::string& name) {
   if (Choices own = own_choices(symbol, type, name); !own.empty()) return own;
   if (Choices structures = structure_choices(symbol, type, name); !structures.empty()) return structures;
   if (type == "size_t*" && name == "count") return counter(64);
@@ -628,6 +630,15 @@ Choices choices_of(const std::string& symbol, const std::string& type, const std
     return numbers({1, 0, -1, 3, INT_MAX, INT_MIN});
   if (type == "size_t") return sizes(256);
   return {};
+}
+
+} // namespace
+
+Choices choices_of(const std::string& symbol, const std::string& type, const std::string& name) {
+  Choices all = usual_choices(symbol, type, name);
+  for (Choice& each : added_choices(symbol, name))
+    all.push_back(std::move(each));
+  return all;
 }
 
 } // namespace neighbours

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <set>
+#include <stdexcept>
 
 #include <unistd.h>
 
@@ -68,6 +70,7 @@ std::vector<Subject> all_subjects() {
     if (!known) continue; // sim/MODELLED.md lists the functions that nobody asked about
     subject.choices.push_back(situations(current_contexts, 3));
     subject.choices.push_back(situations(captures, 4));
+    subject.further_calls = further_valid_calls(function.symbol);
     subject.function = std::move(function);
     all.push_back(std::move(subject));
   }
@@ -106,33 +109,80 @@ Question question_of(const std::vector<Subject>& subjects, const std::string& na
   throw std::invalid_argument("no question " + name);
 }
 
+namespace {
+
+// For each argument, the choice of a valid call and then its neighbours.
+using Variations = std::vector<std::vector<std::size_t>>;
+
+Variations usual_variations(const Subject& subject) {
+  Variations all;
+  for (const Choices& choices : subject.choices) {
+    all.emplace_back(choices.size());
+    std::iota(all.back().begin(), all.back().end(), std::size_t{0});
+  }
+  return all;
+}
+
+Variations variations_of(const Subject& subject, const ValidCall& call) {
+  Variations all = usual_variations(subject);
+  for (const Variation& each : call) {
+    std::size_t i = 0;
+    while (i < subject.function.parameters.size() && subject.function.parameters[i].name != each.parameter)
+      ++i;
+    if (i == subject.function.parameters.size()) throw std::logic_error("no parameter " + each.parameter);
+    all[i].clear();
+    for (const std::string& label : each.labels) {
+      const Choices& choices = subject.choices[i];
+      const auto found =
+          std::find_if(choices.begin(), choices.end(), [&](const Choice& c) { return c.label == label; });
+      if (found == choices.end()) throw std::logic_error("no choice " + each.parameter + "=" + label);
+      all[i].push_back(static_cast<std::size_t>(found - choices.begin()));
+    }
+  }
+  return all;
+}
+
+} // namespace
+
 std::vector<Question> neighbours_of(const std::vector<Subject>& subjects) {
   std::vector<Question> all;
   for (std::size_t s = 0; s < subjects.size(); ++s) {
-    const auto& choices = subjects[s].choices;
+    const Subject& subject = subjects[s];
     std::vector<Question> last;
+    std::set<std::vector<std::size_t>> asked;
     const auto add = [&](const Question& question) {
+      if (!asked.insert(question.chosen).second) return; // it is a neighbour of another valid call, too
       bool ended = false;
-      for (std::size_t i = 0; i < choices.size(); ++i)
-        ended |= is_ended(choices[i][question.chosen[i]].label);
+      for (std::size_t i = 0; i < question.chosen.size(); ++i)
+        ended |= is_ended(subject.choices[i][question.chosen[i]].label);
       (ended ? last : all).push_back(question);
     };
-    Question question{s, std::vector<std::size_t>(choices.size(), 0)};
-    add(question);
-    for (std::size_t i = 0; i < choices.size(); ++i) {
-      for (std::size_t c = 1; c < choices[i].size(); ++c) {
-        question.chosen[i] = c;
-        add(question);
+    std::vector<Variations> calls{usual_variations(subject)};
+    for (const ValidCall& call : subject.further_calls)
+      calls.push_back(variations_of(subject, call));
+    for (const Variations& arguments : calls) {
+      Question valid{s, {}};
+      for (const auto& choices : arguments)
+        valid.chosen.push_back(choices[0]);
+      add(valid);
+      Question question = valid;
+      for (std::size_t i = 0; i < arguments.size(); ++i) {
+        for (std::size_t choice : arguments[i]) {
+          question.chosen[i] = choice;
+          add(question);
+        }
+        question.chosen[i] = valid.chosen[i];
       }
-      question.chosen[i] = 0;
+      for (std::size_t i = 0; i < arguments.size(); ++i)
+        for (std::size_t j = i + 1; j < arguments.size(); ++j) {
+          if (arguments[i].size() < 2 || arguments[j].size() < 2) continue;
+          question.chosen[i] = arguments[i][1];
+          question.chosen[j] = arguments[j][1];
+          add(question);
+          question.chosen[i] = valid.chosen[i];
+          question.chosen[j] = valid.chosen[j];
+        }
     }
-    for (std::size_t i = 0; i < choices.size(); ++i)
-      for (std::size_t j = i + 1; j < choices.size(); ++j) {
-        if (choices[i].size() < 2 || choices[j].size() < 2) continue;
-        question.chosen[i] = question.chosen[j] = 1;
-        add(question);
-        question.chosen[i] = question.chosen[j] = 0;
-      }
     all.insert(all.end(), last.begin(), last.end());
   }
   return all;

@@ -14,6 +14,7 @@ namespace neighbours {
 struct Subject { // a function with what its arguments can be
   Function function;
   std::vector<Choices> choices; // the last two are the current context and a capture
+  std::vector<ValidCall> further_calls;
 };
 
 struct Question {
@@ -30,7 +31,7 @@ Question question_of(const std::vector<Subject>&,
                      const std::string& name); // throws if there is none of this name
 
 std::vector<Question>
-neighbours_of(const std::vector<Subject>&); // one argument differs, and each pair of nulls
+neighbours_of(const std::vector<Subject>&); // one argument differs from a valid call, and each pair of nulls
 std::vector<Question> fresh_pairs(const std::vector<Subject>&, std::uint64_t seed, std::size_t count);
 
 // The answer of the driver: "CUDA_SUCCESS, count=3".

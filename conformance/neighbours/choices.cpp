@@ -91,7 +91,8 @@ Choices attribute_values(const std::string& symbol) {
 }
 
 Choices own_choices(const std::string& symbol, const std::string& type, const std::string& name) {
-  for (const auto of_subject : {array_choices, texture_choices, virtual_memory_choices})
+  for (const auto of_subject :
+       {array_choices, texture_choices, virtual_memory_choices, graph_memory_choices, memory_range_choices})
     if (Choices all = of_subject(symbol, type, name); !all.empty()) return all;
   const std::string key = symbol + "." + name;
   const auto is = [&key](std::initializer_list<const char*> keys) {

@@ -7,13 +7,19 @@
 namespace neighbours {
 
 Choices added_choices(const std::string& symbol, const std::string& name) {
-  for (const auto added : {added_to_virtual_memory})
+  for (const auto added : {added_to_virtual_memory, added_to_graph_memory, added_to_memory_ranges})
     if (Choices all = added(symbol, name); !all.empty()) return all;
   return {};
 }
 
 std::vector<ValidCall> further_valid_calls(const std::string& symbol) {
   static const Variation lengths{"size", {"2097152", "0", "1", "2097153", "4194304", "8388608", "-1"}};
+  static const Variation pointers{
+      "dptrs", {"managed", "address_0", "null", "managed_plus_1", "memory", "pinned", "of_pool", "pageable"}};
+  static const Variation sizes{"sizes", {"4096", "0", "null", "1", "4095", "4097", "1099511627776"}};
+  static const Variation one{"count", {"1", "0", "3"}};
+  static const Variation first{"prefetchLocIdxs", {"first_0", "first_1", "null", "first_100"}};
+  static const Variation places{"numPrefetchLocs", {"1", "0", "3"}};
   static const std::map<std::string, std::vector<ValidCall>> all{
       {"cuMemAddressReserve",
        {{{"size",
@@ -39,7 +45,22 @@ std::vector<ValidCall> further_valid_calls(const std::string& symbol) {
       {"cuMemGetAccess",
        {{{"ptr", {"mapped_with_access", "null", "mapped", "mapped_plus_1", "unmapped", "range"}}}}},
       {"cuMemRetainAllocationHandle",
-       {{{"addr", {"mapped", "null", "mapped_plus_1", "mapped_with_access", "unmapped", "range"}}}}}};
+       {{{"addr", {"mapped", "null", "mapped_plus_1", "mapped_with_access", "unmapped", "range"}}}}},
+      {"cuGraphMemAllocNodeGetParams",
+       {{{"hNode", {"allocation", "null", "free", "allocation_of_other_graph", "allocation_destroyed"}}}}},
+      {"cuGraphMemFreeNodeGetParams", {{{"hNode", {"free", "null", "allocation", "allocation_destroyed"}}}}},
+      {"cuMemRangeGetAttributes",
+       {{{"data", {"list", "null", "list_of_nulls"}},
+         {"dataSizes", {"first_4", "null", "first_0", "first_1", "first_3", "first_8"}},
+         {"attributes",
+          {"first_1", "null", "first_2", "first_3", "first_4", "first_5", "first_6", "first_7", "first_8",
+           "first_9", "first_0", "first_-1", "first_100"}},
+         {"numAttributes", {"2", "0", "1", "3"}},
+         {"devPtr", {"managed", "null", "memory", "pinned", "of_pool", "pageable", "freed"}},
+         {"count", {"4096", "0", "1", "4097", "1048576", "1099511627776", "-1"}}}}},
+      {"cuMemDiscardBatchAsync", {{pointers, sizes, one}}},
+      {"cuMemPrefetchBatchAsync", {{pointers, sizes, one, first, places}}},
+      {"cuMemDiscardAndPrefetchBatchAsync", {{pointers, sizes, one, first, places}}}};
   const auto found = all.find(symbol);
   return found == all.end() ? std::vector<ValidCall>{} : found->second;
 }

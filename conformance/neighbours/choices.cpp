@@ -91,8 +91,8 @@ Choices attribute_values(const std::string& symbol) {
 }
 
 Choices own_choices(const std::string& symbol, const std::string& type, const std::string& name) {
-  for (const auto of_subject :
-       {array_choices, texture_choices, virtual_memory_choices, graph_memory_choices, memory_range_choices})
+  for (const auto of_subject : {array_choices, texture_choices, virtual_memory_choices, graph_memory_choices,
+                                memory_range_choices, linker_choices, core_dump_choices})
     if (Choices all = of_subject(symbol, type, name); !all.empty()) return all;
   const std::string key = symbol + "." + name;
   const auto is = [&key](std::initializer_list<const char*> keys) {
@@ -412,6 +412,31 @@ Choices own_choices(const std::string& symbol, const std::string& type, const st
                      "cuIpcGetEventHandle");
               return &made;
             })};
+  if (is({"cuIpcOpenMemHandle.handle", "cuIpcOpenMemHandle_v2.handle"}))
+    return {choice("own",
+                   [](Stage& s) {
+                     auto& made = s.make<CUipcMemHandle>();
+                     s.must(s.cu.IpcGetMemHandle(&made, s.memory()), "cuIpcGetMemHandle");
+                     return &made;
+                   }),
+            choice("zeros", [](Stage& s) { return s.room(64); }),
+            choice("of_freed_memory",
+                   [](Stage& s) {
+                     CUdeviceptr memory = 0;
+                     auto& made = s.make<CUipcMemHandle>();
+                     s.must(s.cu.MemAlloc(&memory, 4096), "cuMemAlloc");
+                     s.must(s.cu.IpcGetMemHandle(&made, memory), "cuIpcGetMemHandle");
+                     s.must(s.cu.MemFree(memory), "cuMemFree");
+                     return &made;
+                   }),
+            choice("of_event", [](Stage& s) {
+              auto& made = s.make<CUipcEventHandle>();
+              s.must(s.cu.IpcGetEventHandle(
+                         &made, s.new_event(CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS, true)),
+                     "cuIpcGetEventHandle");
+              return &made;
+            })};
+  if (is({"cuIpcOpenMemHandle.Flags", "cuIpcOpenMemHandle_v2.Flags"})) return flag_bits(1);
   if (is({"cuIpcGetEventHandle.event"})) return chosen_first(handle_choices("CUevent"), "interprocess");
   if (is({"cuEventElapsedTime.end", "cuEventElapsedTime_v2.end"})) {
     Choices all = handle_choices("CUevent");

@@ -59,6 +59,8 @@ Choices texture_choices(const std::string& symbol, const std::string& type, cons
 Choices virtual_memory_choices(const std::string& symbol, const std::string& type, const std::string& name);
 Choices graph_memory_choices(const std::string& symbol, const std::string& type, const std::string& name);
 Choices memory_range_choices(const std::string& symbol, const std::string& type, const std::string& name);
+Choices linker_choices(const std::string& symbol, const std::string& type, const std::string& name);
+Choices core_dump_choices(const std::string& symbol, const std::string& type, const std::string& name);
 bool is_result(const std::string& symbol, const std::string& type, const std::string& name);
 
 // Some first choices are refused together, and a recording has the answers to their neighbours. These are
@@ -67,6 +69,7 @@ Choices added_choices(const std::string& symbol, const std::string& name);
 Choices added_to_virtual_memory(const std::string& symbol, const std::string& name);
 Choices added_to_graph_memory(const std::string& symbol, const std::string& name);
 Choices added_to_memory_ranges(const std::string& symbol, const std::string& name);
+Choices added_to_linker(const std::string& symbol, const std::string& name);
 
 struct Variation { // of a parameter: the first label is of the valid call, and the others are its neighbours
   std::string parameter;

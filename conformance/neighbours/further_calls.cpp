@@ -7,7 +7,8 @@
 namespace neighbours {
 
 Choices added_choices(const std::string& symbol, const std::string& name) {
-  for (const auto added : {added_to_virtual_memory, added_to_graph_memory, added_to_memory_ranges})
+  for (const auto added :
+       {added_to_virtual_memory, added_to_graph_memory, added_to_memory_ranges, added_to_linker})
     if (Choices all = added(symbol, name); !all.empty()) return all;
   return {};
 }
@@ -60,7 +61,17 @@ std::vector<ValidCall> further_valid_calls(const std::string& symbol) {
          {"count", {"4096", "0", "1", "4097", "1048576", "1099511627776", "-1"}}}}},
       {"cuMemDiscardBatchAsync", {{pointers, sizes, one}}},
       {"cuMemPrefetchBatchAsync", {{pointers, sizes, one, first, places}}},
-      {"cuMemDiscardAndPrefetchBatchAsync", {{pointers, sizes, one, first, places}}}};
+      {"cuMemDiscardAndPrefetchBatchAsync", {{pointers, sizes, one, first, places}}},
+      {"cuLinkCreate_v2",
+       {{{"numOptions", {"0"}}},
+        {{"options",
+          {"option_0",  "null",      "option_-1", "option_1",  "option_2",  "option_3",  "option_4",
+           "option_5",  "option_6",  "option_7",  "option_8",  "option_9",  "option_10", "option_11",
+           "option_12", "option_13", "option_14", "option_15", "option_16", "option_17", "option_18",
+           "option_19", "option_20", "option_21", "option_22", "option_23", "option_24", "option_25",
+           "option_26", "option_27", "option_28", "option_29", "option_30", "option_31", "option_32",
+           "option_33", "option_34", "option_35", "option_36", "option_37", "option_38"}},
+         {"optionValues", {"first_1", "null", "first_0", "first_2", "first_90", "first_2_to_the_32"}}}}}};
   const auto found = all.find(symbol);
   return found == all.end() ? std::vector<ValidCall>{} : found->second;
 }

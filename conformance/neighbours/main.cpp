@@ -44,8 +44,9 @@ constexpr int question_seconds = 15; // a context takes seconds while other proc
 // Functions whose settings would change later answers. The others share a process, because a device
 // takes half a second to start one.
 bool changes_its_process(const std::string& symbol) {
-  for (const char* part : {"cuDevicePrimaryCtx", "cuCtxSetLimit", "cuCtxSetCacheConfig", "SetMemPool",
-                           "cuFuncSet", "cuKernelSet", "cuProfiler", "cuCtxDetach", "cuCtxEnablePeerAccess"})
+  for (const char* part :
+       {"cuDevicePrimaryCtx", "cuCtxSetLimit", "cuCtxSetCacheConfig", "SetMemPool", "cuFuncSet",
+        "cuKernelSet", "cuProfiler", "cuCtxDetach", "cuCtxEnablePeerAccess", "cuCoredumpSet"})
     if (symbol.find(part) != std::string::npos) return true;
   return false;
 }

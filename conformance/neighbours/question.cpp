@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <numeric>
 #include <set>
 #include <stdexcept>
@@ -217,6 +218,33 @@ std::string shown_number(Word word, std::size_t bytes) {
   return std::to_string(static_cast<std::int64_t>(word));
 }
 
+// How many 32-bit words of a result are shown when the call succeeds. They hold no addresses.
+std::size_t shown_words(const std::string& symbol, const std::string& name) {
+  static const std::map<std::string, std::size_t> all{
+      {"cuArrayGetDescriptor_v2.pArrayDescriptor", 6},
+      {"cuArray3DGetDescriptor_v2.pArrayDescriptor", 9},
+      {"cuArrayGetMemoryRequirements.memoryRequirements", 4},
+      {"cuArrayGetSparseProperties.sparseProperties", 7},
+      {"cuMipmappedArrayGetMemoryRequirements.memoryRequirements", 4},
+      {"cuMipmappedArrayGetSparseProperties.sparseProperties", 7},
+      {"cuMemGetAllocationGranularity.granularity", 2},
+      {"cuMemGetAllocationPropertiesFromHandle.prop", 4},
+      {"cuTexObjectGetTextureDesc.pTexDesc", 8},
+      {"cuTexObjectGetResourceViewDesc.pResViewDesc", 12}};
+  const auto found = all.find(symbol + "." + name);
+  return found == all.end() ? 0 : found->second;
+}
+
+std::string words_at(const unsigned char* bytes, std::size_t count) {
+  std::string text;
+  for (std::size_t i = 0; i < count; ++i) {
+    std::uint32_t word = 0;
+    std::memcpy(&word, bytes + 4 * i, 4);
+    text += (i == 0 ? "" : " ") + (word == 0xa5a5a5a5u ? "kept" : std::to_string(word));
+  }
+  return text;
+}
+
 // What the call put into the results.
 std::string results(const Subject& subject, const std::vector<Word>& arguments, const Question& question,
                     bool succeeded) {
@@ -283,6 +311,11 @@ std::string results(const Subject& subject, const std::vector<Word>& arguments, 
         shown = "set";
       else
         shown = shown_number(word, size);
+    }
+    const std::size_t words = shown_words(subject.function.symbol, parameter.name);
+    if (succeeded && words != 0 && shown != "kept") {
+      text += ", " + parameter.name + "=" + words_at(bytes, words);
+      continue;
     }
     if (counter ? !succeeded : (shown == "kept") == !succeeded) continue;
     text += ", " + parameter.name + "=" + shown;

@@ -176,6 +176,7 @@ TEST_CASE_METHOD(LogFixture, "a line costs no allocation") {
   const std::size_t before = allocations_of_this_thread();
   RecordingDriver::log(std::move(first));
   RecordingDriver::log(std::move(second));
-  CHECK(allocations_of_this_thread() == before);
+  const std::size_t after = allocations_of_this_thread();
+  CHECK(after == before);
   CHECK_FALSE(driver_log(refused, "cuEventRecord").empty());
 }

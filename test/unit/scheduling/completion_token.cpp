@@ -253,7 +253,8 @@ TEST_CASE_METHOD(QueueFixture, "a token allocates nothing") {
   CHECK(allocations_of(nullptr) == allocations_of(&token));
   const std::size_t before = allocations_of_this_thread();
   const bool won = token.cancel();
-  CHECK(allocations_of_this_thread() == before);
+  const std::size_t after = allocations_of_this_thread();
+  CHECK(after == before);
   CHECK(won);
 }
 

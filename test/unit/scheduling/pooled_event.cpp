@@ -86,17 +86,23 @@ TEST_CASE_METHOD(RecordingFixture,
     PooledEvent lease = pool.acquire();
     CUevent const handle = lease.native_handle();
     recording.calls();
-    const std::size_t allocations = allocations_of_this_thread();
+    const std::size_t before = allocations_of_this_thread(); // a CHECK in between could allocate
     void* word = std::move(lease).release();
-    CHECK_FALSE(lease);
-    CHECK(PooledEvent::borrow(word).native_handle() == handle);
-    CHECK(PooledEvent::borrow(word).context() == context);
+    const bool left = !lease;
+    CUevent const borrowed = PooledEvent::borrow(word).native_handle();
+    const bool has_context = PooledEvent::borrow(word).context() == context;
     PooledEvent back = PooledEvent::adopt(word);
-    CHECK(back.native_handle() == handle);
-    CHECK_FALSE(back.recorded());
+    CUevent const adopted = back.native_handle();
+    const bool recorded = back.recorded();
     word = std::move(back).release();
-    CHECK(allocations_of_this_thread() == allocations);
+    const std::size_t after = allocations_of_this_thread();
+    CHECK(after == before);
     CHECK(recording.calls().empty());
+    CHECK(left);
+    CHECK(borrowed == handle);
+    CHECK(has_context);
+    CHECK(adopted == handle);
+    CHECK_FALSE(recorded);
     refusal<NeverRecorded>([&] { PooledEvent::borrow(word).synchronize(); });
     refusal<NotSupported>([&] { PooledEvent::borrow(word).record(stream, RecordFlags::external); });
     PooledEvent::borrow(word).record(stream); // the lease sees it

@@ -57,7 +57,8 @@ TEST_CASE_METHOD(RecordingFixture, "sharing allocates nothing and makes no drive
     const SharedEvent copies[] = {lease, lease, lease};
     equal = copies[2] == lease;
   }
-  CHECK(allocations_of_this_thread() == before);
+  const std::size_t after = allocations_of_this_thread();
+  CHECK(after == before);
   CHECK(equal);
   CHECK(recording.calls().empty());
 }

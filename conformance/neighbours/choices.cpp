@@ -30,18 +30,9 @@ Choices sizes(long long valid) {
 
 // Where the driver reads a number that it may also write, such as the room of a list.
 Choices counter(long long value) {
-  return {choice("room_for_" + std::to_string(value),
-                 [value](Stage& s) {
-                   auto& made = *static_cast<std::size_t*>(s.room(64));
-                   made = static_cast<std::size_t>(value);
-                   return &made;
-                 }),
-          choice("null", [](Stage&) { return Word{0}; }),
-          choice("room_for_0", [](Stage& s) { return s.room(64); }), choice("room_for_1", [](Stage& s) {
-            auto& made = *static_cast<std::size_t*>(s.room(64));
-            made = 1;
-            return &made;
-          })};
+  return {numbers_in_list("room_for_" + std::to_string(value), std::vector{static_cast<std::size_t>(value)}),
+          null(), numbers_in_list<std::size_t>("room_for_0", {0}),
+          numbers_in_list<std::size_t>("room_for_1", {1})};
 }
 
 Choices node_lists(const char* valid) {
@@ -71,13 +62,6 @@ const char* module_path() {
   }();
   return path.c_str();
 }
-Choices images() {
-  return {choice("ptx", [](Stage& s) { return s.code(); }), null(),
-          choice("empty", [](Stage& s) { return s.room(4096); }), choice("no_code", [](Stage& s) {
-            return std::strcpy(static_cast<char*>(s.room(4096)), "this is no code");
-          })};
-}
-
 Choices attribute_values(const std::string& symbol) {
   if (symbol == "cuMemPoolSetAttribute")
     return {choice("one",
@@ -364,11 +348,7 @@ Choices own_choices(const std::string& symbol, const std::string& type, const st
   if (key.find(".options") != std::string::npos || key.find(".library_options") != std::string::npos) {
     Choices all{null()};
     for (int option = -1; option <= (key.find(".library_options") != std::string::npos ? 3 : 32); ++option)
-      all.push_back(choice("option_" + std::to_string(option), [option](Stage& s) {
-        int* const list = static_cast<int*>(s.room(64));
-        list[0] = option;
-        return list;
-      }));
+      all.push_back(numbers_in_list<int>("option_" + std::to_string(option), {option}));
     return all;
   }
   if (key.find(".values") != std::string::npos || key.find(".library_values") != std::string::npos)
@@ -459,12 +439,7 @@ Choices own_choices(const std::string& symbol, const std::string& type, const st
   if (is({"cuPointerGetAttributes.attributes"})) {
     Choices all;
     for (int first : {1, 2, 0, 6, 20, 21, 100})
-      all.push_back(choice("first_" + std::to_string(first), [first](Stage& s) {
-        int* const list = static_cast<int*>(s.room(64));
-        list[0] = first;
-        list[1] = 2;
-        return list;
-      }));
+      all.push_back(numbers_in_list<int>("first_" + std::to_string(first), {first, 2}));
     all.insert(all.begin() + 1, null());
     return all;
   }
@@ -566,6 +541,13 @@ Choices without(Choices choices, std::set<std::string> labels) {
                                [&](const Choice& c) { return labels.count(c.label) != 0; }),
                 choices.end());
   return choices;
+}
+
+Choices images() {
+  return {choice("ptx", [](Stage& s) { return s.code(); }), null(),
+          choice("empty", [](Stage& s) { return s.room(4096); }), choice("no_code", [](Stage& s) {
+            return std::strcpy(static_cast<char*>(s.room(4096)), "this is no code");
+          })};
 }
 
 Choices paths() {

@@ -38,12 +38,23 @@ Choice list_of(const char* label, Make make) {
     return list;
   });
 }
+// A list that begins with these numbers, with zeros behind them; or one number at an address.
+template <class T>
+Choice numbers_in_list(const std::string& label, std::vector<T> values) {
+  return choice(label, [values](Stage& s) {
+    T* const list = static_cast<T*>(s.room(8 * sizeof(T)));
+    for (std::size_t i = 0; i < values.size(); ++i)
+      list[i] = values[i];
+    return list;
+  });
+}
 
 Choices numbers(std::vector<long long> values);
 Choices flag_bits(unsigned valid = 0); // the valid ones, none, each bit, and all
 Choices enumerators(long long valid, long long last, std::vector<long long> others = {});
 Choices words(std::vector<const char*> texts);
-Choices paths(); // of files with code
+Choices paths();  // of files with code
+Choices images(); // code in memory
 Choices chosen_first(Choices choices, const std::string& label);
 Choices without(Choices choices, std::set<std::string> labels);
 

@@ -22,12 +22,8 @@ Choices core_dump_choices(const std::string& symbol, const std::string& type, co
   }
   if (name != "size") return {};
   Choices all;
-  for (const unsigned size : {1u, 0u, 2u, 4u, 8u, 1023u, 1024u, 4096u})
-    all.push_back(choice(std::to_string(size), [size](Stage& s) {
-      auto& made = *static_cast<std::size_t*>(s.room(64));
-      made = size;
-      return &made;
-    }));
+  for (const std::size_t size : {1U, 0U, 2U, 4U, 8U, 1023U, 1024U, 4096U})
+    all.push_back(numbers_in_list<std::size_t>(std::to_string(size), {size}));
   all.insert(all.begin() + 1, null());
   return all;
 }

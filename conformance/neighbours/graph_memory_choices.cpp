@@ -9,24 +9,6 @@ namespace {
 
 using Allocation = CUDA_MEM_ALLOC_NODE_PARAMS;
 
-void fill_allocation(Stage&, Allocation& allocation) {
-  allocation.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
-  allocation.poolProps.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  allocation.bytesize = 4096;
-}
-
-struct AllocationNode {
-  CUgraphNode node = nullptr;
-  CUdeviceptr memory = 0;
-};
-AllocationNode allocate(Stage& s, CUgraph graph) {
-  Allocation wanted{};
-  fill_allocation(s, wanted);
-  AllocationNode made;
-  s.must(s.cu.GraphAddMemAllocNode(&made.node, graph, nullptr, 0, &wanted), "cuGraphAddMemAllocNode");
-  made.memory = wanted.dptr;
-  return made;
-}
 CUgraphNode free_behind(Stage& s, CUgraph graph, const AllocationNode& allocation) {
   CUgraphNode made = nullptr;
   s.must(s.cu.GraphAddMemFreeNode(&made, graph, &allocation.node, 1, allocation.memory),
@@ -85,13 +67,7 @@ std::vector<Change<Allocation>> allocation_changes() {
                              CHANGE(T, poolProps.usage, 0xffff),
                              CHANGE(T, poolProps.reserved[0], 1),
                              CHANGE(T, poolProps.reserved[53], 1)};
-  for (int where = -1; where <= 6; ++where)
-    for (int id : {-1, 0, 1, 77})
-      if (where != CU_MEM_LOCATION_TYPE_DEVICE || id != 0)
-        all.push_back({"location_" + std::to_string(where) + "_" + std::to_string(id), [=](Stage&, T& t) {
-                         t.poolProps.location.type = converted<CUmemLocationType>(where);
-                         t.poolProps.location.id = id;
-                       }});
+  add_locations(all, [](Allocation& t) -> CUmemLocation& { return t.poolProps.location; });
   return all;
 }
 
@@ -117,17 +93,20 @@ Choices addresses_to_free() {
 }
 
 Choices attribute_values() {
-  const auto number = [](const char* label, cuuint64_t value) {
-    return choice(label, [value](Stage& s) {
-      auto& made = *static_cast<cuuint64_t*>(s.room(64));
-      made = value;
-      return &made;
-    });
-  };
-  return {number("0", 0), null(), number("1", 1), number("2_to_the_32", cuuint64_t{1} << 32)};
+  return {numbers_in_list<cuuint64_t>("0", {0}), null(), numbers_in_list<cuuint64_t>("1", {1}),
+          numbers_in_list<cuuint64_t>("2_to_the_32", {cuuint64_t{1} << 32})};
 }
 
 } // namespace
+
+AllocationNode allocate(Stage& s, CUgraph graph) {
+  Allocation wanted{};
+  fill_allocation(s, wanted);
+  AllocationNode made;
+  s.must(s.cu.GraphAddMemAllocNode(&made.node, graph, nullptr, 0, &wanted), "cuGraphAddMemAllocNode");
+  made.memory = wanted.dptr;
+  return made;
+}
 
 Choices graph_memory_choices(const std::string& symbol, const std::string& type, const std::string& name) {
   const auto is = [&symbol](const char* one) { return symbol == one; };
@@ -136,7 +115,7 @@ Choices graph_memory_choices(const std::string& symbol, const std::string& type,
     if (name == "dependencies") return choices_of("cuGraphAddEmptyNode", type, "after");
     if (name == "numDependencies") return numbers({0, 1, 2});
     if (type == "CUDA_MEM_ALLOC_NODE_PARAMS*")
-      return structure<Allocation>(fill_allocation, allocation_changes());
+      return structure<Allocation>(fill_allocation<Allocation>, allocation_changes());
     if (name == "dptr") return addresses_to_free();
   }
   if (type == "CUgraphMem_attribute")

@@ -64,11 +64,7 @@ Choices linker_choices(const std::string& symbol, const std::string& type, const
   if (symbol != "cuLinkAddData_v2" && symbol != "cuLinkAddFile_v2") return {};
   if (type == "CUjitInputType") return enumerators(CU_JIT_INPUT_PTX, 6);
   if (name == "path") return paths();
-  if (name == "data")
-    return {choice("ptx", [](Stage& s) { return s.code(); }), null(),
-            choice("zeros", [](Stage& s) { return s.room(4096); }), choice("no_code", [](Stage& s) {
-              return std::strcpy(static_cast<char*>(s.room(4096)), "this is no code");
-            })};
+  if (name == "data") return images();
   if (name == "size") return input_sizes();
   if (name == "name") return words({"code", ""});
   if (name == "numOptions") return numbers({0, 1});
@@ -80,24 +76,16 @@ Choices linker_choices(const std::string& symbol, const std::string& type, const
 Choices added_to_linker(const std::string& symbol, const std::string& name) {
   if (symbol != "cuLinkCreate_v2") return {};
   if (name == "optionValues") {
-    const auto all_of = [](const char* label, std::uint64_t value) {
-      return choice(label, [value](Stage& s) {
-        auto* const list = static_cast<std::uint64_t*>(s.room(64));
-        list[0] = value;
-        return list;
-      });
-    };
-    return {all_of("first_0", 0), all_of("first_1", 1), all_of("first_2", 2), all_of("first_90", 90),
-            all_of("first_2_to_the_32", std::uint64_t{1} << 32)};
+    Choices all;
+    for (const std::uint64_t value : {0U, 1U, 2U, 90U})
+      all.push_back(numbers_in_list<std::uint64_t>("first_" + std::to_string(value), {value}));
+    all.push_back(numbers_in_list<std::uint64_t>("first_2_to_the_32", {std::uint64_t{1} << 32}));
+    return all;
   }
   if (name != "options") return {};
   Choices all;
   for (int option = 33; option <= 38; ++option)
-    all.push_back(choice("option_" + std::to_string(option), [option](Stage& s) {
-      int* const list = static_cast<int*>(s.room(64));
-      list[0] = option;
-      return list;
-    }));
+    all.push_back(numbers_in_list<int>("option_" + std::to_string(option), {option}));
   return all;
 }
 

@@ -5,29 +5,11 @@
 namespace neighbours {
 namespace {
 
-template <class T>
-Choice numbers_in_list(const std::string& label, std::vector<T> values) {
-  return choice(label, [values](Stage& s) {
-    T* const list = static_cast<T*>(s.room(8 * sizeof(T)));
-    for (std::size_t i = 0; i < values.size(); ++i)
-      list[i] = values[i];
-    return list;
-  });
-}
-
 Choices rooms(const std::string& name) {
   const auto with_size = [](const char* label, std::size_t size) {
     return numbers_in_list<std::size_t>(label, {size, 4});
   };
-  if (name == "data")
-    return {choice("list",
-                   [](Stage& s) {
-                     void** const list = static_cast<void**>(s.room(64));
-                     for (int i = 0; i < 3; ++i)
-                       list[i] = s.room(64);
-                     return list;
-                   }),
-            choice("list_of_nulls", [](Stage& s) { return s.room(64); })};
+  if (name == "data") return without(choices_of("cuPointerGetAttributes", "void**", name), {"null"});
   if (name == "dataSizes")
     return {with_size("first_4", 4), with_size("first_0", 0), with_size("first_1", 1),
             with_size("first_3", 3), with_size("first_8", 8)};

@@ -7,34 +7,26 @@ namespace {
 
 void CUDA_CB nothing(void*) {}
 
-void fill_allocation(CUgraphNodeParams& node) {
-  node = CUgraphNodeParams{};
-  node.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC;
-  node.alloc.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
-  node.alloc.poolProps.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  node.alloc.bytesize = 4096;
+// A node of another kind than the valid one.
+template <class Fill>
+Change<CUgraphNodeParams> of_type(const std::string& label, CUgraphNodeType type, Fill fill) {
+  return {label, [type, fill](Stage& s, CUgraphNodeParams& node) {
+            node = CUgraphNodeParams{};
+            node.type = type;
+            fill(s, node);
+          }};
 }
-void fill_free(CUgraphNodeParams& node, CUdeviceptr memory) {
-  node = CUgraphNodeParams{};
-  node.type = CU_GRAPH_NODE_TYPE_MEM_FREE;
-  node.free.dptr = memory;
-}
-CUdeviceptr allocated_in(Stage& s, CUgraph graph) {
-  CUDA_MEM_ALLOC_NODE_PARAMS wanted{};
-  wanted.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
-  wanted.poolProps.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  wanted.bytesize = 4096;
-  CUgraphNode node = nullptr;
-  s.must(s.cu.GraphAddMemAllocNode(&node, graph, nullptr, 0, &wanted), "cuGraphAddMemAllocNode");
-  return wanted.dptr;
-}
+
 std::vector<Change<CUgraphNodeParams>> memory_node_changes() {
   using T = CUgraphNodeParams;
   const auto allocation = [](const char* label, std::function<void(Stage&, T&)> change) {
-    return Change<T>{label, [change](Stage& s, T& t) {
-                       fill_allocation(t);
-                       change(s, t);
-                     }};
+    return of_type(label, CU_GRAPH_NODE_TYPE_MEM_ALLOC, [change](Stage& s, T& t) {
+      fill_allocation(s, t.alloc);
+      change(s, t);
+    });
+  };
+  const auto free_of = [](const char* label, std::function<CUdeviceptr(Stage&)> memory) {
+    return of_type(label, CU_GRAPH_NODE_TYPE_MEM_FREE, [memory](Stage& s, T& t) { t.free.dptr = memory(s); });
   };
   return {allocation("allocation", [](Stage&, T&) {}),
           allocation("allocation_of_0_bytes", [](Stage&, T& t) { t.alloc.bytesize = 0; }),
@@ -53,11 +45,10 @@ std::vector<Change<CUgraphNodeParams>> memory_node_changes() {
                        t.alloc.accessDescs = &access;
                        t.alloc.accessDescCount = 1;
                      }),
-          Change<T>{"free", [](Stage& s, T& t) { fill_free(t, allocated_in(s, s.graph())); }},
-          Change<T>{"free_of_other_graph",
-                    [](Stage& s, T& t) { fill_free(t, allocated_in(s, s.new_graph(nullptr))); }},
-          Change<T>{"free_of_memory", [](Stage& s, T& t) { fill_free(t, s.memory()); }},
-          Change<T>{"free_of_address_0", [](Stage&, T& t) { fill_free(t, 0); }}};
+          free_of("free", [](Stage& s) { return allocate(s, s.graph()).memory; }),
+          free_of("free_of_other_graph", [](Stage& s) { return allocate(s, s.new_graph(nullptr)).memory; }),
+          free_of("free_of_memory", [](Stage& s) { return s.memory(); }),
+          free_of("free_of_address_0", [](Stage&) { return CUdeviceptr{0}; })};
 }
 
 void fill_conditional(Stage& s, CUgraphNodeParams& node, CUgraph graph) {
@@ -101,106 +92,58 @@ void fill_node(Stage& s, CUgraphNodeParams& node) {
 }
 std::vector<Change<CUgraphNodeParams>> node_changes() {
   using T = CUgraphNodeParams;
-  std::vector<Change<T>> all{CHANGE(T, reserved0[0], 1),
-                             CHANGE(T, reserved0[2], 1),
-                             CHANGE(T, reserved1[28], 1),
-                             CHANGE(T, reserved2, 1),
-                             CHANGE(T, host.fn, nullptr),
-                             Change<T>{"kernel",
-                                       [](Stage& s, T& t) {
-                                         t = T{};
-                                         t.type = CU_GRAPH_NODE_TYPE_KERNEL;
-                                         t.kernel.func = s.function();
-                                         t.kernel.gridDimX = t.kernel.gridDimY = t.kernel.gridDimZ = 1;
-                                         t.kernel.blockDimX = t.kernel.blockDimY = t.kernel.blockDimZ = 1;
-                                       }},
-                             Change<T>{"kernel_without_blocks",
-                                       [](Stage& s, T& t) {
-                                         t = T{};
-                                         t.type = CU_GRAPH_NODE_TYPE_KERNEL;
-                                         t.kernel.func = s.function();
-                                       }},
-                             Change<T>{"copy",
-                                       [](Stage& s, T& t) {
-                                         t = T{};
-                                         t.type = CU_GRAPH_NODE_TYPE_MEMCPY;
-                                         fill_copy(s, t.memcpy.copyParams);
-                                       }},
-                             Change<T>{"copy_of_context",
-                                       [](Stage& s, T& t) {
-                                         t = T{};
-                                         t.type = CU_GRAPH_NODE_TYPE_MEMCPY;
-                                         t.memcpy.copyCtx = s.home;
-                                         fill_copy(s, t.memcpy.copyParams);
-                                       }},
-                             Change<T>{"copy_with_flags",
-                                       [](Stage& s, T& t) {
-                                         t = T{};
-                                         t.type = CU_GRAPH_NODE_TYPE_MEMCPY;
-                                         t.memcpy.flags = 1;
-                                         fill_copy(s, t.memcpy.copyParams);
-                                       }},
-                             Change<T>{"copy_with_reserved",
-                                       [](Stage& s, T& t) {
-                                         t = T{};
-                                         t.type = CU_GRAPH_NODE_TYPE_MEMCPY;
-                                         t.memcpy.reserved = 1;
-                                         fill_copy(s, t.memcpy.copyParams);
-                                       }},
-                             Change<T>{"fill",
-                                       [](Stage& s, T& t) {
-                                         t = T{};
-                                         t.type = CU_GRAPH_NODE_TYPE_MEMSET;
-                                         t.memset.dst = s.memory();
-                                         t.memset.elementSize = 4;
-                                         t.memset.width = 16;
-                                         t.memset.height = 1;
-                                       }},
-                             Change<T>{"fill_of_context",
-                                       [](Stage& s, T& t) {
-                                         t = T{};
-                                         t.type = CU_GRAPH_NODE_TYPE_MEMSET;
-                                         t.memset.dst = s.memory();
-                                         t.memset.elementSize = 4;
-                                         t.memset.width = 16;
-                                         t.memset.height = 1;
-                                         t.memset.ctx = s.home;
-                                       }},
-                             Change<T>{"child",
-                                       [](Stage& s, T& t) {
-                                         t = T{};
-                                         t.type = CU_GRAPH_NODE_TYPE_GRAPH;
-                                         t.graph.graph = s.new_graph(nullptr);
-                                       }},
-                             Change<T>{"record",
-                                       [](Stage& s, T& t) {
-                                         t = T{};
-                                         t.type = CU_GRAPH_NODE_TYPE_EVENT_RECORD;
-                                         t.eventRecord.event = s.event();
-                                       }},
-                             Change<T>{"wait",
-                                       [](Stage& s, T& t) {
-                                         t = T{};
-                                         t.type = CU_GRAPH_NODE_TYPE_WAIT_EVENT;
-                                         t.eventWait.event = s.event();
-                                       }},
-                             Change<T>{"values", [](Stage& s, T& t) {
-                                         t = T{};
-                                         t.type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP;
-                                         t.memOp.ctx = s.home;
-                                         t.memOp.count = 1;
-                                         t.memOp.paramArray = &s.make<CUstreamBatchMemOpParams>();
-                                         fill_values(s, *t.memOp.paramArray);
-                                       }}};
+  const auto copy = [](const char* label, void (*change)(Stage&, T&)) {
+    return of_type(label, CU_GRAPH_NODE_TYPE_MEMCPY, [change](Stage& s, T& t) {
+      change(s, t);
+      fill_copy(s, t.memcpy.copyParams);
+    });
+  };
+  const auto fill = [](const char* label, void (*change)(Stage&, T&)) {
+    return of_type(label, CU_GRAPH_NODE_TYPE_MEMSET, [change](Stage& s, T& t) {
+      t.memset.dst = s.memory();
+      t.memset.elementSize = 4;
+      t.memset.width = 16;
+      t.memset.height = 1;
+      change(s, t);
+    });
+  };
+  std::vector<Change<T>> all{
+      CHANGE(T, reserved0[0], 1),
+      CHANGE(T, reserved0[2], 1),
+      CHANGE(T, reserved1[28], 1),
+      CHANGE(T, reserved2, 1),
+      CHANGE(T, host.fn, nullptr),
+      of_type("kernel", CU_GRAPH_NODE_TYPE_KERNEL,
+              [](Stage& s, T& t) {
+                t.kernel.func = s.function();
+                t.kernel.gridDimX = t.kernel.gridDimY = t.kernel.gridDimZ = 1;
+                t.kernel.blockDimX = t.kernel.blockDimY = t.kernel.blockDimZ = 1;
+              }),
+      of_type("kernel_without_blocks", CU_GRAPH_NODE_TYPE_KERNEL,
+              [](Stage& s, T& t) { t.kernel.func = s.function(); }),
+      copy("copy", [](Stage&, T&) {}),
+      copy("copy_of_context", [](Stage& s, T& t) { t.memcpy.copyCtx = s.home; }),
+      copy("copy_with_flags", [](Stage&, T& t) { t.memcpy.flags = 1; }),
+      copy("copy_with_reserved", [](Stage&, T& t) { t.memcpy.reserved = 1; }),
+      fill("fill", [](Stage&, T&) {}),
+      fill("fill_of_context", [](Stage& s, T& t) { t.memset.ctx = s.home; }),
+      of_type("child", CU_GRAPH_NODE_TYPE_GRAPH,
+              [](Stage& s, T& t) { t.graph.graph = s.new_graph(nullptr); }),
+      of_type("record", CU_GRAPH_NODE_TYPE_EVENT_RECORD,
+              [](Stage& s, T& t) { t.eventRecord.event = s.event(); }),
+      of_type("wait", CU_GRAPH_NODE_TYPE_WAIT_EVENT, [](Stage& s, T& t) { t.eventWait.event = s.event(); }),
+      of_type("values", CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, [](Stage& s, T& t) {
+        t.memOp.ctx = s.home;
+        t.memOp.count = 1;
+        t.memOp.paramArray = &s.make<CUstreamBatchMemOpParams>();
+        fill_values(s, *t.memOp.paramArray);
+      })};
   for (const Change<T>& change : memory_node_changes())
     all.push_back(change);
   for (const Change<T>& change : conditional_node_changes())
     all.push_back(change);
   for (int type = 0; type <= 16; ++type)
-    all.push_back({"zeros_of_type_" + std::to_string(type), [=](Stage&, T& t) {
-                     t = T{};
-                     t.type = (CUgraphNodeType)type;
-                   }});
+    all.push_back(of_type("zeros_of_type_" + std::to_string(type), (CUgraphNodeType)type, [](Stage&, T&) {}));
   return all;
 }
 

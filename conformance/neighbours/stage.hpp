@@ -90,6 +90,11 @@ public:
   CUuserObject user_object();  // that nothing else refers to
   CUuserObject owned_object(); // that graph() has a reference to
 
+  // What textures read: device memory, and a view of the array "rows".
+  CUDA_RESOURCE_DESC line_of_memory();
+  CUDA_RESOURCE_DESC rows_of_memory();
+  static CUDA_RESOURCE_VIEW_DESC view_of_rows();
+
   // Each call makes another one.
   CUarray new_array(const std::string& kind);
   CUmipmappedArray new_mipmapped_array(unsigned flags = 0);

@@ -62,31 +62,45 @@ CUarray Stage::level() {
   return once<CUarray>(lasting_, "level", [this] { return level_of(mipmapped_array()); });
 }
 
+CUDA_RESOURCE_DESC Stage::line_of_memory() {
+  CUDA_RESOURCE_DESC made{};
+  made.resType = CU_RESOURCE_TYPE_LINEAR;
+  made.res.linear.devPtr = memory();
+  made.res.linear.format = CU_AD_FORMAT_FLOAT;
+  made.res.linear.numChannels = 1;
+  made.res.linear.sizeInBytes = 256;
+  return made;
+}
+CUDA_RESOURCE_DESC Stage::rows_of_memory() {
+  CUDA_RESOURCE_DESC made{};
+  made.resType = CU_RESOURCE_TYPE_PITCH2D;
+  made.res.pitch2D.devPtr = memory();
+  made.res.pitch2D.format = CU_AD_FORMAT_FLOAT;
+  made.res.pitch2D.numChannels = 1;
+  made.res.pitch2D.width = 64;
+  made.res.pitch2D.height = 4;
+  made.res.pitch2D.pitchInBytes = 256;
+  return made;
+}
+CUDA_RESOURCE_VIEW_DESC Stage::view_of_rows() {
+  CUDA_RESOURCE_VIEW_DESC made{};
+  made.format = CU_RES_VIEW_FORMAT_FLOAT_1X32;
+  made.width = 64;
+  made.height = 32;
+  return made;
+}
 CUtexObject Stage::new_texture(const std::string& kind) {
   CUDA_RESOURCE_DESC resource{};
-  CUDA_TEXTURE_DESC texture{};
-  CUDA_RESOURCE_VIEW_DESC view{};
-  view.format = CU_RES_VIEW_FORMAT_FLOAT_1X32;
-  view.width = 64;
-  view.height = 32;
-  resource.resType = CU_RESOURCE_TYPE_ARRAY;
   if (kind == "line") {
-    resource.resType = CU_RESOURCE_TYPE_LINEAR;
-    resource.res.linear.devPtr = memory();
-    resource.res.linear.format = CU_AD_FORMAT_FLOAT;
-    resource.res.linear.numChannels = 1;
-    resource.res.linear.sizeInBytes = 256;
+    resource = line_of_memory();
   } else if (kind == "rows") {
-    resource.resType = CU_RESOURCE_TYPE_PITCH2D;
-    resource.res.pitch2D.devPtr = memory();
-    resource.res.pitch2D.format = CU_AD_FORMAT_FLOAT;
-    resource.res.pitch2D.numChannels = 1;
-    resource.res.pitch2D.width = 64;
-    resource.res.pitch2D.height = 4;
-    resource.res.pitch2D.pitchInBytes = 256;
+    resource = rows_of_memory();
   } else {
+    resource.resType = CU_RESOURCE_TYPE_ARRAY;
     resource.res.array.hArray = array("rows");
   }
+  const CUDA_TEXTURE_DESC texture{};
+  const CUDA_RESOURCE_VIEW_DESC view = view_of_rows();
   CUtexObject made = 0;
   must(cu.TexObjectCreate(&made, &resource, &texture, kind == "with_view" ? &view : nullptr),
        "cuTexObjectCreate");

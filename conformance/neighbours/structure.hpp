@@ -26,7 +26,7 @@ Choices structure(std::function<void(Stage&, T&)> fill, std::vector<Change<T>> c
     fill(s, *all);
     return all;
   };
-  Choices choices{choice("valid", made), choice("null", [](Stage&) { return Word{0}; })};
+  Choices choices{choice("valid", made), null()};
   for (const Change<T>& change : changes)
     choices.push_back(choice(change.first, [made, change](Stage& s) {
       T* const all = made(s);
@@ -68,6 +68,31 @@ constexpr std::size_t largest = std::numeric_limits<std::size_t>::max();
 // Valid ones, which other structures have as members.
 void fill_copy(Stage& s, CUDA_MEMCPY3D& copy);
 void fill_values(Stage& s, CUstreamBatchMemOpParams& operation);
+
+template <class T>
+void fill_allocation(Stage&, T& allocation) {
+  allocation.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  allocation.poolProps.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  allocation.bytesize = 4096;
+}
+
+struct AllocationNode {
+  CUgraphNode node = nullptr;
+  CUdeviceptr memory = 0;
+};
+AllocationNode allocate(Stage& s, CUgraph graph);
+
+// Each kind of place with several numbers, but for the valid place.
+template <class T, class Member>
+void add_locations(std::vector<Change<T>>& all, Member location) {
+  for (int where = -1; where <= 6; ++where)
+    for (int id : {-1, 0, 1, 77})
+      if (where != CU_MEM_LOCATION_TYPE_DEVICE || id != 0)
+        all.push_back({"location_" + std::to_string(where) + "_" + std::to_string(id), [=](Stage&, T& t) {
+                         location(t).type = converted<CUmemLocationType>(where);
+                         location(t).id = id;
+                       }});
+}
 
 Choices graph_node_choices();
 

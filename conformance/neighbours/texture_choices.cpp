@@ -15,25 +15,6 @@ void of_mipmapped_array(Resource& resource, CUmipmappedArray array) {
   resource.resType = CU_RESOURCE_TYPE_MIPMAPPED_ARRAY;
   resource.res.mipmap.hMipmappedArray = array;
 }
-void of_line(Stage& s, Resource& resource) {
-  resource = Resource{};
-  resource.resType = CU_RESOURCE_TYPE_LINEAR;
-  resource.res.linear.devPtr = s.memory();
-  resource.res.linear.format = CU_AD_FORMAT_FLOAT;
-  resource.res.linear.numChannels = 1;
-  resource.res.linear.sizeInBytes = 256;
-}
-void of_rows(Stage& s, Resource& resource) {
-  resource = Resource{};
-  resource.resType = CU_RESOURCE_TYPE_PITCH2D;
-  resource.res.pitch2D.devPtr = s.memory();
-  resource.res.pitch2D.format = CU_AD_FORMAT_FLOAT;
-  resource.res.pitch2D.numChannels = 1;
-  resource.res.pitch2D.width = 64;
-  resource.res.pitch2D.height = 4;
-  resource.res.pitch2D.pitchInBytes = 256;
-}
-
 using Changes = std::vector<Change<Resource>>;
 
 void add_arrays(Changes& all) {
@@ -65,13 +46,13 @@ void add_arrays(Changes& all) {
 
 Change<Resource> changed_line(const char* label, std::function<void(Stage&, Resource&)> change) {
   return {std::string("linear") + label, [change](Stage& s, Resource& r) {
-            of_line(s, r);
+            r = s.line_of_memory();
             change(s, r);
           }};
 }
 Change<Resource> changed_rows(const char* label, std::function<void(Stage&, Resource&)> change) {
   return {std::string("pitch2D") + label, [change](Stage& s, Resource& r) {
-            of_rows(s, r);
+            r = s.rows_of_memory();
             change(s, r);
           }};
 }
@@ -225,13 +206,7 @@ Choices views() {
   for (int format = -1; format <= 35; ++format)
     all.push_back({"format_" + std::to_string(format),
                    [=](Stage&, T& t) { t.format = converted<CUresourceViewFormat>(format); }});
-  Choices choices = structure<T>(
-      [](Stage&, T& t) {
-        t.format = CU_RES_VIEW_FORMAT_FLOAT_1X32;
-        t.width = 64;
-        t.height = 32;
-      },
-      all);
+  Choices choices = structure<T>([](Stage&, T& t) { t = Stage::view_of_rows(); }, all);
   std::swap(choices[0], choices[1]);
   return choices;
 }

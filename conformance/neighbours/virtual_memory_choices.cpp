@@ -46,13 +46,7 @@ std::vector<Change<CUmemAllocationProp>> property_changes() {
                              CHANGE(T, allocFlags.reserved[1], 1),
                              CHANGE(T, allocFlags.reserved[2], 1),
                              CHANGE(T, allocFlags.reserved[3], 1)};
-  for (int where = -1; where <= 6; ++where)
-    for (int id : {-1, 0, 1, 77})
-      if (where != CU_MEM_LOCATION_TYPE_DEVICE || id != 0)
-        all.push_back({"location_" + std::to_string(where) + "_" + std::to_string(id), [=](Stage&, T& t) {
-                         t.location.type = converted<CUmemLocationType>(where);
-                         t.location.id = id;
-                       }});
+  add_locations(all, [](T& t) -> CUmemLocation& { return t.location; });
   return all;
 }
 
@@ -114,6 +108,12 @@ CUdeviceptr with_access(Stage& s) {
   return made;
 }
 
+CUdeviceptr returned_range(Stage& s) {
+  const CUdeviceptr made = s.new_range();
+  s.must(s.cu.MemAddressFree(made, 2 * s.piece), "cuMemAddressFree");
+  return made;
+}
+
 Choices ranges() {
   return {choice("range", [](Stage& s) { return s.new_range(); }),
           choice("range_plus_1", [](Stage& s) { return s.new_range() + 1; }),
@@ -130,11 +130,7 @@ Choices ranges() {
                    s.must(s.cu.MemUnmap(made, s.piece), "cuMemUnmap");
                    return made;
                  }),
-          choice("returned_range", [](Stage& s) {
-            const CUdeviceptr made = s.new_range();
-            s.must(s.cu.MemAddressFree(made, 2 * s.piece), "cuMemAddressFree");
-            return made;
-          })};
+          choice("returned_range", returned_range)};
 }
 
 Choices descriptors() {
@@ -195,11 +191,8 @@ Choices added_to_virtual_memory(const std::string& symbol, const std::string& na
     if (name == "size") return numbers({piece, piece + 1, 2 * piece, 1LL << 47});
     if (name == "alignment") return numbers({piece, 2 * piece});
     if (name == "addr")
-      return {choice("reserved", [](Stage& s) { return s.new_range(); }), choice("just_freed", [](Stage& s) {
-                const CUdeviceptr made = s.new_range();
-                s.must(s.cu.MemAddressFree(made, 2 * s.piece), "cuMemAddressFree");
-                return made;
-              })};
+      return {choice("reserved", [](Stage& s) { return s.new_range(); }),
+              choice("just_freed", returned_range)};
   }
   if (symbol == "cuMemAddressFree" || symbol == "cuMemUnmap" || symbol == "cuMemSetAccess") {
     if (name == "ptr") return ranges();

@@ -617,16 +617,29 @@ void green_contexts(Lab& lab) {
   }
 }
 
+using Contexts = std::array<std::pair<const char*, CUcontext>, 4>;
+
+Contexts all_contexts(Lab& lab, const Green& green) {
+  return {{{"home", lab.home},
+           {"second", lab.second_context()},
+           {"primary", green.primary},
+           {"green", green.context}}};
+}
+
+void synchronize(Lab& lab, const Contexts& contexts) {
+  for (const auto& [name, context] : contexts) {
+    const Current there(lab, context);
+    lab.must(lab.cu.CtxSynchronize(), "synchronize");
+  }
+}
+
 // What calls in the home context that use memory of another one come after, and what comes after them: on a
 // default stream, without a stream, and from one context to another. Each while one stream is held.
 void foreign_memory(Lab& lab) {
   const Api& cu = lab.cu;
   const Green green(lab);
   Stream own(lab, CU_STREAM_DEFAULT);
-  const std::pair<const char*, CUcontext> contexts[] = {{"home", lab.home},
-                                                        {"second", lab.second_context()},
-                                                        {"primary", green.primary},
-                                                        {"green", green.context}};
+  const Contexts contexts = all_contexts(lab, green);
   for (const auto& [owner_name, owner] : contexts) {
     if (owner == lab.home) continue;
     const auto memory = made_in<Kinds>(lab, owner);
@@ -673,10 +686,7 @@ void foreign_memory(Lab& lab) {
           gate.open();
           lab.shows(std::string(owner_name) + "." + name + ".held_" + held_name + "." + on_name,
                     text + ", " + lab.name_of(call.join()));
-          for (const auto& [synchronized, context] : contexts) {
-            const Current there(lab, context);
-            lab.must(cu.CtxSynchronize(), "synchronize");
-          }
+          synchronize(lab, contexts);
         }
     }
   }
@@ -688,10 +698,7 @@ void foreign_callers(Lab& lab) {
   const Api& cu = lab.cu;
   const Green green(lab);
   Stream alone(lab), blocking(lab, CU_STREAM_DEFAULT);
-  const std::pair<const char*, CUcontext> contexts[] = {{"home", lab.home},
-                                                        {"second", lab.second_context()},
-                                                        {"primary", green.primary},
-                                                        {"green", green.context}};
+  const Contexts contexts = all_contexts(lab, green);
   for (const auto& [owner_name, owner] : contexts) {
     const auto memory = made_in<Kinds>(lab, owner);
     const CUdeviceptr half = memory.device + size / 2;
@@ -721,10 +728,7 @@ void foreign_callers(Lab& lab) {
               text += !returns ? "w" : cu.StreamQuery(on) == CUDA_SUCCESS ? "+" : "-";
               gate.open();
               lab.must(call.join(), "copy");
-              for (const auto& [synchronized, context] : contexts) {
-                const Current there(lab, context);
-                lab.must(cu.CtxSynchronize(), "synchronize");
-              }
+              synchronize(lab, contexts);
             }
             parts.push_back(text);
           }

@@ -230,11 +230,17 @@ void other_context(Lab& lab) {
   lab.is("synchronize", lab.cu.CtxSynchronize());
 }
 
+// A scenario is a plain function, so each call needs one of its own.
 template <std::size_t... index>
-void add_null_functions(std::vector<Scenario>& all, std::index_sequence<index...>) {
-  (all.push_back(
-       {std::string("old_launch.null_function.") + calls[index].name, null_function<index>, Place::child}),
-   ...);
+constexpr std::array<void (*)(Lab&), sizeof...(index)> null_functions(std::index_sequence<index...>) {
+  return {null_function<index>...};
+}
+
+void add_null_functions(std::vector<Scenario>& all) {
+  constexpr auto scenarios = null_functions(std::make_index_sequence<std::size(calls)>());
+  for (std::size_t index = 0; index < scenarios.size(); ++index)
+    all.push_back(
+        {std::string("old_launch.null_function.") + calls[index].name, scenarios[index], Place::child});
 }
 
 template <std::size_t... index>
@@ -257,7 +263,7 @@ std::vector<Scenario> old_launch_scenarios() {
                                {"old_launch.superfluous", superfluous, Place::child},
                                {"old_launch.in_captures", in_captures, Place::alone},
                                {"old_launch.other_context", other_context, Place::child}};
-  add_null_functions(all, std::make_index_sequence<std::size(calls)>());
+  add_null_functions(all);
   add_launches(all, std::make_index_sequence<std::size(launched_sizes)>());
   return all;
 }

@@ -193,7 +193,7 @@ Used MemoryRecords::use_of(const Call& call, const std::vector<Part>& parts, uns
   if (is_unknown) ++unseen.unknown;
   if (has_array) ++unseen.arrays;
   tell_host(call, sides, has_array, used);
-  if (sides.size() == 2) // a fill has one side, and orders no other context
+  if (has_array || sides.size() == 2) // a fill has one side, and orders no other context
     for (const Side& side : sides)
       if (side.context != 0 && side.context != call.context) used.contexts.push_back(side.context);
   add_words(call, parts, used);

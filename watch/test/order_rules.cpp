@@ -64,6 +64,26 @@ TEST_CASE("a fill or a copy without a stream uses memory, of rows and boxes too"
   }
 }
 
+TEST_CASE("a copy on the legacy stream may order the contexts whose memory it uses", "[order]") {
+  const struct {
+    const char* call;
+    std::vector<std::pair<MemoryPart, std::uint64_t>> parts;
+    bool orders;
+  } calls[] = {{"cuMemcpyDtoD_v2", {{MemoryPart::read, memory}, {MemoryPart::written, other}}, true},
+               {"cuMemcpyDtoA_v2", {{MemoryPart::read, memory}, {MemoryPart::array, 0}}, true},
+               {"cuMemsetD8_v2", {{MemoryPart::written, memory}}, false}};
+  for (const auto& [call, parts, orders] : calls) {
+    INFO(call);
+    Ordered process;
+    process.set(memory, reinterpret_cast<std::uintptr_t>(CU_STREAM_LEGACY));
+    process.context = 0x401;
+    for (const auto& [part, address] : parts)
+      process.see(part, {address, 512, 1});
+    process.see(call, {});
+    CHECK(process.end().empty() == orders);
+  }
+}
+
 TEST_CASE("a fill without a stream is named with the legacy stream, also as the earlier one", "[order]") {
   Ordered process;
   process.see(MemoryPart::written, {memory, 512, 1});

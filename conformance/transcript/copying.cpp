@@ -691,51 +691,50 @@ void foreign_memory(Lab& lab) {
     }
   }
 }
+
 // What a copy on a created stream of the home context comes after, called in each context, with memory of
-// each: on a stream that waits for no other, and on one that waits for the legacy stream. Each while a stream
+// one: on a stream that waits for no other, and on one that waits for the legacy stream. Each while a stream
 // of one context is held: its legacy stream, and created ones of both kinds.
+template <std::size_t of>
 void foreign_callers(Lab& lab) {
   const Api& cu = lab.cu;
   const Green green(lab);
   Stream alone(lab), blocking(lab, CU_STREAM_DEFAULT);
   const Contexts contexts = all_contexts(lab, green);
-  for (const auto& [owner_name, owner] : contexts) {
-    const auto memory = made_in<Kinds>(lab, owner);
-    const CUdeviceptr half = memory.device + size / 2;
-    const std::tuple<const char*, CUdeviceptr, CUdeviceptr> copies[] = {
-        {"within_device", half, memory.device},
-        {"to_itself", half, half},
-        {"from_pinned", half, memory.pinned},
-        {"from_pageable", half, memory.pageable},
-        {"to_pinned", memory.pinned, half}};
-    for (const auto& [caller_name, caller] : contexts)
-      for (const auto& [copy_name, to, from] : copies)
-        for (const auto& [on_name, on] :
-             {std::pair{"alone", CUstream(alone)}, {"blocking", CUstream(blocking)}}) {
-          std::vector<std::string> parts;
-          for (const auto& [held_name, holder] : contexts) {
-            std::string text = std::string(held_name) + " ";
-            const Current guard(lab, holder);
-            Stream held_alone(lab), held_blocking(lab, CU_STREAM_DEFAULT);
-            for (CUstream const held : {CU_STREAM_LEGACY, CUstream(held_blocking), CUstream(held_alone)}) {
-              Gate gate(lab, held);
-              Background call(lab, [&, to = to, from = from, on = on, caller = caller] {
-                const Current there(lab, caller);
-                return cu.MemcpyAsync(to, from, 4, on);
-              });
-              const bool returns = call.returns_within(100ms);
-              std::this_thread::sleep_for(20ms); // for work that nothing holds
-              text += !returns ? "w" : cu.StreamQuery(on) == CUDA_SUCCESS ? "+" : "-";
-              gate.open();
-              lab.must(call.join(), "copy");
-              synchronize(lab, contexts);
-            }
-            parts.push_back(text);
+  const auto memory = made_in<Kinds>(lab, contexts.at(of).second);
+  const CUdeviceptr half = memory.device + size / 2;
+  const std::tuple<const char*, CUdeviceptr, CUdeviceptr> copies[] = {
+      {"within_device", half, memory.device},
+      {"to_itself", half, half},
+      {"from_pinned", half, memory.pinned},
+      {"from_pageable", half, memory.pageable},
+      {"to_pinned", memory.pinned, half}};
+  for (const auto& [caller_name, caller] : contexts)
+    for (const auto& [copy_name, to, from] : copies)
+      for (const auto& [on_name, on] :
+           {std::pair{"alone", CUstream(alone)}, {"blocking", CUstream(blocking)}}) {
+        std::vector<std::string> parts;
+        for (const auto& [held_name, holder] : contexts) {
+          std::string text = std::string(held_name) + " ";
+          const Current guard(lab, holder);
+          Stream held_alone(lab), held_blocking(lab, CU_STREAM_DEFAULT);
+          for (CUstream const held : {CU_STREAM_LEGACY, CUstream(held_blocking), CUstream(held_alone)}) {
+            Gate gate(lab, held);
+            Background call(lab, [&, to = to, from = from, on = on, caller = caller] {
+              const Current there(lab, caller);
+              return cu.MemcpyAsync(to, from, 4, on);
+            });
+            const bool returns = call.returns_within(100ms);
+            if (returns) std::this_thread::sleep_for(20ms); // for work that nothing holds
+            text += !returns ? "w" : cu.StreamQuery(on) == CUDA_SUCCESS ? "+" : "-";
+            gate.open();
+            lab.must(call.join(), "copy");
+            synchronize(lab, contexts);
           }
-          lab.shows(std::string(owner_name) + "." + copy_name + "." + caller_name + "." + on_name,
-                    joined(parts));
+          parts.push_back(text);
         }
-  }
+        lab.shows(std::string(copy_name) + "." + caller_name + "." + on_name, joined(parts));
+      }
 }
 #endif
 
@@ -856,7 +855,10 @@ std::vector<Scenario> copying_scenarios() {
 #if CUDA_VERSION >= 12050
         {"copying.green_contexts", green_contexts, Place::child, 1, 5},
         {"copying.foreign_memory", foreign_memory, Place::child},
-        {"copying.foreign_callers", foreign_callers, Place::probe, 1, 60},
+        {"copying.foreign_callers.of_home", foreign_callers<0>, Place::probe, 1, 15},
+        {"copying.foreign_callers.of_second", foreign_callers<1>, Place::probe, 1, 15},
+        {"copying.foreign_callers.of_primary", foreign_callers<2>, Place::probe, 1, 15},
+        {"copying.foreign_callers.of_green", foreign_callers<3>, Place::probe, 1, 15},
 #endif
         {"copying.queries", queries, Place::child, 1, 3},
   };

@@ -279,7 +279,11 @@ void refused(Lab& lab) {
       {"allocate_nowhere", [&] { return cu.MemAllocAsync(nullptr, 64, stream); }},
       {"allocate_too_much", [&] { return cu.MemAllocAsync(&allocated, std::size_t{1} << 50, stream); }},
       {"without_pool", [&] { return cu.MemAllocFromPoolAsync(&allocated, 64, nullptr, stream); }},
-      {"free_outside", [&] { return cu.MemFreeAsync(device, nullptr); }}};
+      {"free_outside", [&] {
+         CUdeviceptr own = 0;
+         lab.must(cu.MemAlloc(&own, 64), "cuMemAlloc");
+         return cu.MemFreeAsync(own, nullptr);
+       }}};
   for (const auto& [name, call] : captured) {
     lab.must(cu.StreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED), "begin");
     const CUresult result = call();

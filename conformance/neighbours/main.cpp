@@ -51,28 +51,27 @@ bool changes_its_process(const std::string& symbol) {
   return false;
 }
 
-// The choices with which a call ended its process.
+// The calls that ended their process.
 class Endings {
 public:
-  void add(const Subject& subject, const Question& question) {
-    if (differing(question) == 1) names_.insert(name_of(subject, question));
-  }
-  // Whether the question is a pair with such a choice.
+  void add(const Subject& subject, const Question& question) { names_.insert(name_of(subject, question)); }
+  // Whether the question is a pair, and one of its choices alone ended the process.
   bool has_part_of(const Subject& subject, const Question& question) const {
-    if (names_.empty() || differing(question) < 2) return false;
+    if (names_.empty()) return false;
+    bool ended = false;
+    int differing = 0;
     for (std::size_t i = 0; i < question.chosen.size(); ++i) {
-      Question alone{question.subject, std::vector<std::size_t>(question.chosen.size(), 0)};
+      if (question.chosen[i] == question.valid[i]) continue;
+      ++differing;
+      Question alone = question;
+      alone.chosen = question.valid;
       alone.chosen[i] = question.chosen[i];
-      if (alone.chosen[i] != 0 && names_.count(name_of(subject, alone)) != 0) return true;
+      ended = ended || names_.count(name_of(subject, alone)) != 0;
     }
-    return false;
+    return ended && differing > 1;
   }
 
 private:
-  static std::ptrdiff_t differing(const Question& question) {
-    return std::count_if(question.chosen.begin(), question.chosen.end(),
-                         [](std::size_t c) { return c != 0; });
-  }
   std::set<std::string> names_;
 };
 

@@ -95,7 +95,8 @@ Question question_of(const std::vector<Subject>& subjects, const std::string& na
   for (std::size_t s = 0; s < subjects.size() && open != std::string::npos; ++s) {
     const Subject& subject = subjects[s];
     if (name.compare(0, open, subject.function.symbol) != 0) continue;
-    Question question{s, std::vector<std::size_t>(subject.choices.size(), 0)};
+    const std::vector<std::size_t> usual(subject.choices.size(), 0);
+    Question question{s, usual, usual};
     std::size_t begin = open + 1;
     while (begin + 1 < name.size()) {
       const std::size_t end = std::min(name.find(", ", begin), name.size() - 1);
@@ -162,9 +163,10 @@ std::vector<Question> neighbours_of(const std::vector<Subject>& subjects) {
     for (const ValidCall& call : subject.further_calls)
       calls.push_back(variations_of(subject, call));
     for (const Variations& arguments : calls) {
-      Question valid{s, {}};
+      Question valid{s, {}, {}};
       for (const auto& choices : arguments)
-        valid.chosen.push_back(choices[0]);
+        valid.valid.push_back(choices[0]);
+      valid.chosen = valid.valid;
       add(valid);
       Question question = valid;
       for (std::size_t i = 0; i < arguments.size(); ++i) {
@@ -197,7 +199,8 @@ std::vector<Question> fresh_pairs(const std::vector<Subject>& subjects, std::uin
   for (std::size_t tries = 0; all.size() < count && tries < count * 100; ++tries) {
     const std::size_t s = random.below(subjects.size());
     const auto& choices = subjects[s].choices;
-    Question question{s, std::vector<std::size_t>(choices.size(), 0)};
+    const std::vector<std::size_t> usual(choices.size(), 0);
+    Question question{s, usual, usual};
     const std::size_t i = random.below(choices.size()), j = random.below(choices.size());
     question.chosen[i] = random.below(choices[i].size());
     question.chosen[j] = random.below(choices[j].size());

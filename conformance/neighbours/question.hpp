@@ -19,7 +19,8 @@ struct Subject { // a function with what its arguments can be
 
 struct Question {
   std::size_t subject = 0;
-  std::vector<std::size_t> chosen; // of each list of choices; 0 is the valid one
+  std::vector<std::size_t> chosen; // of each list of choices
+  std::vector<std::size_t> valid;  // those of the valid call that it differs from; 0 is the usual one
 };
 
 constexpr const char* current_contexts[] = {"home", "none", "other"};

@@ -212,8 +212,8 @@ void copies(const ncclUniqueId& id, int number) {
 
 /// A collective ends only when the last rank has begun it, on the device.
 void ends_together(const ncclUniqueId& id, int number) {
+  const auto begin = std::chrono::steady_clock::now(); // before any rank can be the last one's
   const Rank rank(id, number);
-  const auto begin = std::chrono::steady_clock::now();
   const bool is_last = number == ranks - 1;
   if (is_last) std::this_thread::sleep_for(300ms);
   CHECK(rank.reduce() == ncclSuccess);

@@ -152,17 +152,11 @@ TEST_CASE_METHOD(QueueFixture, "the end of a queue wakes a thread that sleeps in
   REQUIRE(epoll_ctl(epoll, EPOLL_CTL_ADD, copy, &event) == 0);
   REQUIRE(mine->arm());
   int woken = 0;
-  std::chrono::nanoseconds took{};
-  std::thread sleeper([&] {
-    woken = epoll_wait(epoll, &event, 1, 10'000);
-    took -= steady_clock::now().time_since_epoch();
-  });
+  std::thread sleeper([&] { woken = epoll_wait(epoll, &event, 1, 10'000); });
   std::this_thread::sleep_for(5ms);
-  const auto before = steady_clock::now();
   mine.reset();
   sleeper.join();
   CHECK(woken == 1);
-  CHECK(-took - before.time_since_epoch() < 100ms);
   CHECK(readable(copy));
   close(copy);
   close(epoll);
@@ -175,9 +169,7 @@ TEST_CASE_METHOD(QueueFixture, "a device fault and a lost context wake the threa
     CHECK(queue.poll() == 0);
     REQUIRE(queue.arm());
     recording.fail_always("cuEventQuery", fault);
-    const auto before = steady_clock::now();
     CHECK(readable(queue.native_handle(), 1s));
-    CHECK(steady_clock::now() - before < 100ms);
     CHECK(queue.poll() == 1);
     CHECK(results.back() == fault);
     recording.fail_nothing();

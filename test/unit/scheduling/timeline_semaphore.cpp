@@ -254,8 +254,8 @@ TEST_CASE_METHOD(RecordingFixture, "a thread that waits for a semaphore on the h
     getrusage(RUSAGE_THREAD, &after);
     return after.ru_nvcsw - before.ru_nvcsw; // how often the thread gave up its processor to wait
   };
-  CHECK(sleeps([&] { return semaphore.wait_for(1, 100ms); }) > 3);
-  CHECK(sleeps([&] { return semaphore.wait_when_submitted(stream, 1, 100ms); }) > 3);
+  CHECK(sleeps([&] { return semaphore.wait_for(1, 300ms); }) > 3);
+  CHECK(sleeps([&] { return semaphore.wait_when_submitted(stream, 1, 300ms); }) > 3);
 }
 
 TEST_CASE_METHOD(RecordingFixture, "a fork waits for a thread that is in a signal") {

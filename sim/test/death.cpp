@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "death.hpp"
+#include "emulator.hpp"
 
 #include <array>
+#include <catch2/catch_test_macros.hpp>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -27,4 +29,11 @@ Death death_of(const std::function<void()>& body) {
   death.aborted = WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
   death.crashed = WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV;
   return death;
+}
+
+void skip_without_threads_in_children() {
+#if defined(__SANITIZE_THREAD__)
+  SKIP("the thread sanitizer lets no forked child start a thread");
+#endif
+  if (!emulator().empty()) SKIP("the emulator of arm64 ends when a forked child starts a thread");
 }

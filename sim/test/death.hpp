@@ -14,3 +14,6 @@ struct Death {
 };
 
 Death death_of(const std::function<void()>& body);
+
+/// Skips a test in whose forked child the driver starts threads, where that ends the child.
+void skip_without_threads_in_children();

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 #include "death.hpp"
-#include "emulator.hpp"
 #include "fixture.hpp"
 
 #include <algorithm>
@@ -215,10 +214,7 @@ TEST_CASE("a capture accepts a write and a wait at null, and their launch ends t
 }
 
 TEST_CASE("calling the driver in a host function ends the program") {
-#if defined(__SANITIZE_THREAD__)
-  SKIP("the thread sanitizer lets no forked child start a thread");
-#endif
-  if (!emulator().empty()) SKIP("the emulator of arm64 ends when a forked child starts a thread");
+  skip_without_threads_in_children();
   const Death death = death_of([] {
     static RawDriver* cu = nullptr;
     Fixture f;

@@ -44,6 +44,11 @@ bool is_ended(const std::string& label) {
          label.compare(0, 6, "wrong_") == 0;
 }
 
+Question usual_call(const std::vector<Subject>& subjects, std::size_t subject) {
+  const std::vector<std::size_t> first(subjects[subject].choices.size(), 0);
+  return {subject, first, first};
+}
+
 // Numbers that differ from device to device, or from run to run.
 bool has_own_value(const std::string& symbol, const std::string& name) {
   static const std::set<std::string> names{"id",   "free",    "total", "milliseconds",
@@ -95,8 +100,7 @@ Question question_of(const std::vector<Subject>& subjects, const std::string& na
   for (std::size_t s = 0; s < subjects.size() && open != std::string::npos; ++s) {
     const Subject& subject = subjects[s];
     if (name.compare(0, open, subject.function.symbol) != 0) continue;
-    const std::vector<std::size_t> usual(subject.choices.size(), 0);
-    Question question{s, usual, usual};
+    Question question = usual_call(subjects, s);
     std::size_t begin = open + 1;
     while (begin + 1 < name.size()) {
       const std::size_t end = std::min(name.find(", ", begin), name.size() - 1);
@@ -199,8 +203,7 @@ std::vector<Question> fresh_pairs(const std::vector<Subject>& subjects, std::uin
   for (std::size_t tries = 0; all.size() < count && tries < count * 100; ++tries) {
     const std::size_t s = random.below(subjects.size());
     const auto& choices = subjects[s].choices;
-    const std::vector<std::size_t> usual(choices.size(), 0);
-    Question question{s, usual, usual};
+    Question question = usual_call(subjects, s);
     const std::size_t i = random.below(choices.size()), j = random.below(choices.size());
     question.chosen[i] = random.below(choices[i].size());
     question.chosen[j] = random.below(choices[j].size());
@@ -262,30 +265,28 @@ std::string results(const Subject& subject, const std::vector<Word>& arguments, 
     const auto* const bytes = reinterpret_cast<const unsigned char*>(arguments[i]);
     Word word = 0;
     static const std::set<std::string> wide{"size_t*", "cuuint64_t*", "unsigned long long*"};
-    const bool pointer =
-        parameter.type.find("**") != std::string::npos ||
-        (parameter.type.compare(0, 2, "CU") == 0 && std::set<std::string>{"CUarray*",
-                                                                          "CUmipmappedArray*",
-                                                                          "CUmemGenericAllocationHandle*",
-                                                                          "CUsurfObject*",
-                                                                          "CUtexObject*",
-                                                                          "CUcontext*",
-                                                                          "CUdeviceptr*",
-                                                                          "CUevent*",
-                                                                          "CUfunction*",
-                                                                          "CUgraph*",
-                                                                          "CUgraphExec*",
-                                                                          "CUgraphNode*",
-                                                                          "CUgreenCtx*",
-                                                                          "CUkernel*",
-                                                                          "CUlibrary*",
-                                                                          "CUlogsCallbackHandle*",
-                                                                          "CUmemoryPool*",
-                                                                          "CUmodule*",
-                                                                          "CUstream*",
-                                                                          "CUuserObject*",
-                                                                          "CUdevResourceDesc*"}
-                                                            .count(parameter.type) != 0);
+    static const std::set<std::string> handles{"CUarray*",
+                                               "CUmipmappedArray*",
+                                               "CUmemGenericAllocationHandle*",
+                                               "CUsurfObject*",
+                                               "CUtexObject*",
+                                               "CUcontext*",
+                                               "CUdeviceptr*",
+                                               "CUevent*",
+                                               "CUfunction*",
+                                               "CUgraph*",
+                                               "CUgraphExec*",
+                                               "CUgraphNode*",
+                                               "CUgreenCtx*",
+                                               "CUkernel*",
+                                               "CUlibrary*",
+                                               "CUlogsCallbackHandle*",
+                                               "CUmemoryPool*",
+                                               "CUmodule*",
+                                               "CUstream*",
+                                               "CUuserObject*",
+                                               "CUdevResourceDesc*"};
+    const bool pointer = parameter.type.find("**") != std::string::npos || handles.count(parameter.type) != 0;
     static const std::set<std::string> narrow{"int*",
                                               "unsigned int*",
                                               "CUdevice*",

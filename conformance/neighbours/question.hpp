@@ -20,7 +20,7 @@ struct Subject { // a function with what its arguments can be
 struct Question {
   std::size_t subject = 0;
   std::vector<std::size_t> chosen; // of each list of choices
-  std::vector<std::size_t> valid;  // those of the valid call that it differs from; 0 is the usual one
+  std::vector<std::size_t> valid;  // of the valid call that it differs from; all are 0 for the usual one
 };
 
 constexpr const char* current_contexts[] = {"home", "none", "other"};

@@ -5,6 +5,7 @@
 #include "forked_child.hpp"
 #include "queue_fixture.hpp"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <fcntl.h>
@@ -145,34 +146,50 @@ TEST_CASE_METHOD(QueueFixture, "a cancellation wakes a sleeping thread") {
 }
 
 TEST_CASE_METHOD(QueueFixture, "the end of a queue wakes a thread that sleeps in epoll, by a duplicate") {
-  auto mine = std::make_unique<CompletionQueue>(context);
-  const int copy = fcntl(mine->native_handle(), F_DUPFD_CLOEXEC, 0), epoll = epoll_create1(EPOLL_CLOEXEC);
-  epoll_event event{};
-  event.events = EPOLLIN;
-  REQUIRE(epoll_ctl(epoll, EPOLL_CTL_ADD, copy, &event) == 0);
-  REQUIRE(mine->arm());
-  int woken = 0;
-  std::thread sleeper([&] { woken = epoll_wait(epoll, &event, 1, 10'000); });
-  std::this_thread::sleep_for(5ms);
-  mine.reset();
-  sleeper.join();
-  CHECK(woken == 1);
-  CHECK(readable(copy));
-  close(copy);
-  close(epoll);
+  auto fastest = steady_clock::duration::max(); // a busy machine runs no thread on time
+  for (int i = 0; i < 3; ++i) {
+    auto mine = std::make_unique<CompletionQueue>(context);
+    const int copy = fcntl(mine->native_handle(), F_DUPFD_CLOEXEC, 0), epoll = epoll_create1(EPOLL_CLOEXEC);
+    epoll_event event{};
+    event.events = EPOLLIN;
+    REQUIRE(epoll_ctl(epoll, EPOLL_CTL_ADD, copy, &event) == 0);
+    REQUIRE(mine->arm());
+    int woken = 0;
+    steady_clock::time_point awake;
+    std::thread sleeper([&] {
+      woken = epoll_wait(epoll, &event, 1, 10'000);
+      awake = steady_clock::now();
+    });
+    std::this_thread::sleep_for(5ms);
+    const auto before = steady_clock::now();
+    mine.reset();
+    sleeper.join();
+    CHECK(woken == 1);
+    fastest = std::min(fastest, awake - before);
+    CHECK(readable(copy));
+    close(copy);
+    close(epoll);
+  }
+  CHECK(fastest < 100ms);
 }
 
 TEST_CASE_METHOD(QueueFixture, "a device fault and a lost context wake the thread") {
   for (const CUresult fault : {CUDA_ERROR_ILLEGAL_ADDRESS, CUDA_ERROR_CONTEXT_IS_DESTROYED}) {
-    all_pending();
-    queue.when_complete(stream, note());
-    CHECK(queue.poll() == 0);
-    REQUIRE(queue.arm());
-    recording.fail_always("cuEventQuery", fault);
-    CHECK(readable(queue.native_handle(), 1s));
-    CHECK(queue.poll() == 1);
-    CHECK(results.back() == fault);
-    recording.fail_nothing();
+    auto fastest = steady_clock::duration::max(); // a busy machine runs no thread on time
+    for (int i = 0; i < 3; ++i) {
+      all_pending();
+      queue.when_complete(stream, note());
+      CHECK(queue.poll() == 0);
+      REQUIRE(queue.arm());
+      recording.fail_always("cuEventQuery", fault);
+      const auto before = steady_clock::now();
+      CHECK(readable(queue.native_handle(), 1s));
+      fastest = std::min(fastest, steady_clock::now() - before);
+      CHECK(queue.poll() == 1);
+      CHECK(results.back() == fault);
+      recording.fail_nothing();
+    }
+    CHECK(fastest < 100ms);
   }
 }
 

@@ -222,6 +222,7 @@ private:
   CUresult load_module(CUmodule*, const void* image, const Bytes&);
   CUresult load_library(CUlibrary*, const void* image, const Bytes&);
   CUresult add_to_link(CUlinkState, CUjitInputType, const void* data, std::size_t);
+  void check_input(CUlinkState, unsigned count, const CUjit_option*, void* const* values);
   std::shared_ptr<Module> new_module(std::shared_ptr<Context>, std::shared_ptr<Code>);
   std::shared_ptr<Module> module_of(const std::shared_ptr<Library>&, const std::shared_ptr<Context>&);
   std::shared_ptr<Function> function_of(const std::shared_ptr<Module>&, const std::string& name);
@@ -267,8 +268,9 @@ private:
   CUresult copy_early(const Box&, Work, const CopyStream&);
   std::vector<const Context*> other_owners(const Box&, const Context& home) const;
   std::vector<const Context*> contexts_between(const Box&, const CopyStream&) const;
+  std::vector<std::shared_ptr<Operation>> waits_of_owners(const Box&, const CopyStream&) const;
   std::shared_ptr<Operation> enqueue_between(const std::vector<const Context*>& others, const CopyStream&,
-                                             Work);
+                                             Work, std::vector<std::shared_ptr<Operation>> before);
   CUresult copy(const Box&, const CopyStream&);
   CUresult copy(const CUDA_MEMCPY2D*, const CopyStream&);
   CUresult copy(const CUDA_MEMCPY3D*, const CopyStream&);
@@ -278,7 +280,7 @@ private:
   End array_end(CUarray, std::size_t x, std::size_t y, std::size_t z, const CUDA_MEMCPY3D&,
                 std::size_t& pitch, std::size_t& layer);
   CUresult copy_line(CUDA_MEMCPY3D, std::size_t bytes, const CopyStream&);
-  void copy_to_unmapped(std::size_t bytes, const void* from, const CopyStream&);
+  CUresult copy_without_memory(const Box&, const CopyStream&);
   Box checked(const CUDA_MEMCPY3D&);
 #if CUDA_VERSION >= 12080
   CUresult batch(CUdeviceptr* to, CUdeviceptr* from, size_t* sizes, size_t count, CUmemcpyAttributes*,
@@ -308,11 +310,15 @@ private:
   // Arrays
   std::shared_ptr<Array> array(CUarray);
   std::shared_ptr<MipmappedArray> mipmapped_array(CUmipmappedArray);
+  void refuse_other_kind(const void* handle, Kind) const;
+  void refuse_other_kind(CUmemGenericAllocationHandle) const;
   std::shared_ptr<Context> context_for_arrays();
   CUresult create_array(CUarray*, const CUDA_ARRAY3D_DESCRIPTOR&, const std::shared_ptr<Context>&);
 
   // Textures and surfaces
-  void check_resource(const CUDA_RESOURCE_DESC&, const Context& user, bool surface);
+  void check_resource(const CUDA_RESOURCE_DESC&);
+  std::shared_ptr<const Array> viewed(const CUDA_RESOURCE_DESC&);
+  void refuse_foreign(const CUDA_RESOURCE_DESC&, const Context& user);
   void check_view(const CUDA_RESOURCE_VIEW_DESC&, const CUDA_RESOURCE_DESC&);
   static unsigned long long bind(std::shared_ptr<const BoundMemory>, Context&);
   const BoundMemory& bound(unsigned long long number, bool surface);
@@ -338,9 +344,10 @@ private:
 
   // Memory that graphs allocate
   std::shared_ptr<GraphMemory> graph_memory_at(std::uintptr_t address) const;
-  Work allocation_node_work(const CUDA_MEM_ALLOC_NODE_PARAMS&, const Graph&, const Birthplace&);
-  Work free_node_work(CUdeviceptr, const Graph&);
+  Work allocation_node_work(const CUDA_MEM_ALLOC_NODE_PARAMS&, Graph&, const Birthplace&);
+  Work free_node_work(CUdeviceptr, Graph&);
   void check_place_of_node(const CUmemPoolProps&);
+  void check_access_of_node(const CUDA_MEM_ALLOC_NODE_PARAMS&);
   CUdeviceptr capture_allocation(Stream&, std::size_t bytes, const MemoryPool& from);
   void capture_free(Stream&, CUdeviceptr);
   bool has_allocated(const GraphMemory&) const;

@@ -31,6 +31,8 @@ constexpr int first_normalized = 0xc0, last_normalized = 0xcb;
 /// The numbers of formats of blocks of 4 x 4 elements, and how many channels each has.
 constexpr int first_compressed = 0x91, last_compressed = 0x9e;
 constexpr unsigned channels_of_compressed[] = {4, 4, 4, 4, 4, 4, 1, 1, 2, 2, 3, 3, 4, 4};
+constexpr std::size_t bytes_of_block[] = {8, 8, 16, 16, 16, 16, 8, 8, 16, 16, 16, 16, 16, 16};
+constexpr std::size_t block_side = 4;
 
 std::size_t bytes_of_channel(int format) {
   switch (format) {
@@ -53,6 +55,9 @@ std::size_t bytes_of_channel(int format) {
 std::size_t extent(std::size_t size) { return std::max<std::size_t>(size, 1); }
 
 std::size_t bytes_of(const CUDA_ARRAY3D_DESCRIPTOR& shape) {
+  const auto blocks = [](std::size_t size) { return (size + block_side - 1) / block_side; };
+  if (is_compressed(shape.Format))
+    return blocks(shape.Width) * blocks(shape.Height) * bytes_of_block[shape.Format - first_compressed];
   return shape.Width * extent(shape.Height) * extent(shape.Depth) *
          element_bytes(shape.Format, shape.NumChannels);
 }
@@ -71,7 +76,8 @@ constexpr unsigned layered = CUDA_ARRAY3D_LAYERED, surface = CUDA_ARRAY3D_SURFAC
                    depth_texture = CUDA_ARRAY3D_DEPTH_TEXTURE,
                    color_attachment = CUDA_ARRAY3D_COLOR_ATTACHMENT, sparse = CUDA_ARRAY3D_SPARSE,
                    deferred = CUDA_ARRAY3D_DEFERRED_MAPPING,
-                   video = 0x100; // CUDA_ARRAY3D_VIDEO_ENCODE_DECODE, since CUDA 12.8
+                   video = 0x100, // CUDA_ARRAY3D_VIDEO_ENCODE_DECODE, since CUDA 12.8
+    unused = 0x8000'0000;         // no flag, and a device accepts it
 
 /// A line or rows of it, for each layer. A cubemap has six of them, or six for each layer.
 bool layers_fit(const CUDA_ARRAY3D_DESCRIPTOR& shape) {
@@ -109,58 +115,67 @@ bool box_fits(const CUDA_ARRAY3D_DESCRIPTOR& shape) {
 /// Whether a device makes an array of this size. The limits are attributes of the device.
 bool size_fits(const CUDA_ARRAY3D_DESCRIPTOR& shape) {
   const unsigned flags = shape.Flags;
-  if (shape.Width == 0) return false;
+  if (shape.Width == 0 || ((flags & sparse) != 0 && shape.Height == 0)) return false;
   if ((flags & layered) != 0) return layers_fit(shape);
   if ((flags & cubemap) != 0) return shape.Depth == 6 && layers_fit(shape);
   if ((flags & gather) != 0)
     return shape.Height != 0 && shape.Depth == 0 &&
            within(shape, {CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_GATHER_WIDTH,
                           CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_GATHER_HEIGHT});
-  if ((flags & sparse) != 0 && shape.Height == 0) return false;
   return box_fits(shape);
 }
 
-void check_format(int format, unsigned channels) {
-  if (is_between(format, first_compressed, last_compressed) &&
-      channels == channels_of_compressed[format - first_compressed])
-    not_modelled("an array of compressed blocks");
-  refuse_if(element_bytes(static_cast<CUarray_format>(format), channels) == 0, CUDA_ERROR_INVALID_VALUE);
-}
-
-constexpr unsigned accepted_pairs[] = {layered | sparse, layered | deferred, surface | deferred};
-constexpr unsigned refused_pairs[] = {surface | sparse, layered | gather, sparse | deferred};
-
-bool is_one_of(const unsigned (&pairs)[3], const CUDA_ARRAY3D_DESCRIPTOR& shape) {
-  return shape.Height != 0 && std::find(std::begin(pairs), std::end(pairs), shape.Flags) != std::end(pairs);
-}
-
-/// Pairs were measured for arrays of rows. Most other combinations of flags were not measured.
-void check_flags(const CUDA_ARRAY3D_DESCRIPTOR& shape) {
-  constexpr unsigned any = layered | surface | cubemap, one = gather | sparse | deferred | video,
-                     attached = depth_texture | color_attachment;
-  const unsigned flags = shape.Flags;
-  refuse_if((flags & ~(any | one | attached)) != 0, CUDA_ERROR_INVALID_VALUE);
-  refuse_if(shape.Format == CU_AD_FORMAT_UNSIGNED_INT8 &&
-                (flags == depth_texture || flags == color_attachment),
+/// Of arrays of compressed blocks, whole blocks in rows were measured.
+void check_format(const CUDA_ARRAY3D_DESCRIPTOR& shape) {
+  if (!is_compressed(shape.Format)) {
+    refuse_if(element_bytes(shape.Format, shape.NumChannels) == 0, CUDA_ERROR_INVALID_VALUE);
+    return;
+  }
+  refuse_if(shape.NumChannels != channels_of_compressed[shape.Format - first_compressed],
             CUDA_ERROR_INVALID_VALUE);
-  refuse_if(is_one_of(refused_pairs, shape), CUDA_ERROR_INVALID_VALUE);
-  const bool measured = (flags & ~any) == 0 || ((flags & ~one) == 0 && (flags & (flags - 1)) == 0) ||
-                        is_one_of(accepted_pairs, shape);
+  if (shape.Height == 0 || shape.Depth != 0 || shape.Flags != 0 || shape.Width % block_side != 0 ||
+      shape.Height % block_side != 0)
+    not_modelled("this array of compressed blocks");
+}
+
+bool has_pair(unsigned flags, unsigned pair) { return (flags & pair) == pair; }
+
+/// Flags go together if each two of them do. Measured for two and three flags of an array of rows, and for
+/// two more than each other form needs.
+void check_flags(const CUDA_ARRAY3D_DESCRIPTOR& shape) {
+  constexpr unsigned form = layered | cubemap, attached = depth_texture | color_attachment,
+                     other = surface | gather | sparse | deferred | video;
+  const unsigned flags = shape.Flags;
+  refuse_if((flags & ~(form | attached | other | unused)) != 0, CUDA_ERROR_INVALID_VALUE);
+  const bool measured_format =
+      shape.Format == CU_AD_FORMAT_UNSIGNED_INT8 || shape.Format == CU_AD_FORMAT_FLOAT;
+  refuse_if((flags & attached) != 0 && measured_format, CUDA_ERROR_INVALID_VALUE);
+  refuse_if(((flags & gather) != 0 && (flags & form) != 0) || has_pair(flags, sparse | surface) ||
+                has_pair(flags, sparse | deferred) || has_pair(flags, sparse | cubemap),
+            CUDA_ERROR_INVALID_VALUE);
+  const bool measured = (flags & attached) == 0 && std::popcount(flags & other) <= 3 &&
+                        ((flags & unused) == 0 || flags == unused);
   if (!measured) not_modelled("an array with flags " + std::to_string(flags));
 }
 
-void check_shape(const CUDA_ARRAY3D_DESCRIPTOR& shape) {
-  check_format(shape.Format, shape.NumChannels);
+/// A device looks at the lower 32 bits of each size.
+CUDA_ARRAY3D_DESCRIPTOR checked_shape(CUDA_ARRAY3D_DESCRIPTOR shape) {
+  for (std::size_t* size : {&shape.Width, &shape.Height, &shape.Depth})
+    *size = static_cast<std::uint32_t>(*size);
+  check_format(shape);
   check_flags(shape);
   refuse_if(!size_fits(shape), CUDA_ERROR_INVALID_VALUE);
+  return shape;
 }
 
 CUDA_ARRAY3D_DESCRIPTOR flat(const CUDA_ARRAY_DESCRIPTOR& shape) {
   return {shape.Width, shape.Height, 0, shape.Format, shape.NumChannels, 0};
 }
 
+bool is_mapped(const CUDA_ARRAY3D_DESCRIPTOR& shape) { return (shape.Flags & (deferred | sparse)) == 0; }
+
 std::shared_ptr<ArrayMemory> memory_for(const CUDA_ARRAY3D_DESCRIPTOR& shape) {
-  if ((shape.Flags & (deferred | sparse)) != 0) return nullptr;
+  if (!is_mapped(shape)) return nullptr;
   return std::make_shared<ArrayMemory>(bytes_of(shape));
 }
 
@@ -186,6 +201,8 @@ std::size_t most_levels(const CUDA_ARRAY3D_DESCRIPTOR& shape) {
 
 } // namespace
 
+bool is_compressed(CUarray_format format) { return is_between(format, first_compressed, last_compressed); }
+
 std::size_t element_bytes(CUarray_format format, unsigned channels) {
   const int number = format;
   if (is_between(number, first_normalized, last_normalized)) {
@@ -201,8 +218,6 @@ std::size_t element_bytes(CUarray_format format, unsigned channels) {
 // Arrays
 
 std::shared_ptr<Array> Api::array(CUarray handle) {
-  refuse_if(handle == nullptr, CUDA_ERROR_INVALID_HANDLE);
-  refuse_if(computer_.handles.has_ended(handle, Kind::array), CUDA_ERROR_CONTEXT_IS_DESTROYED);
   auto found = find<Array>(handle, Kind::array);
   require_alive(found->home, *found);
   return found;
@@ -214,6 +229,12 @@ std::shared_ptr<MipmappedArray> Api::mipmapped_array(CUmipmappedArray handle) {
   return found;
 }
 
+/// An array whose handle is that of something else is refused by what looks at its shape first.
+void Api::refuse_other_kind(const void* handle, Kind kind) const {
+  const auto found = computer_.handles.peek<Object>(reinterpret_cast<std::uintptr_t>(handle));
+  refuse_if(found && found->kind != kind, CUDA_ERROR_INVALID_VALUE);
+}
+
 /// The context in which an array or an object that uses one is made.
 std::shared_ptr<Context> Api::context_for_arrays() {
   auto home = context_to_create_in();
@@ -223,7 +244,6 @@ std::shared_ptr<Context> Api::context_for_arrays() {
 
 CUresult Api::create_array(CUarray* out, const CUDA_ARRAY3D_DESCRIPTOR& shape,
                            const std::shared_ptr<Context>& home) {
-  check_shape(shape);
   const auto memory = memory_for(shape);
   refuse_if(memory && memory->bytes() > free_memory(home->device), CUDA_ERROR_OUT_OF_MEMORY);
   const auto made = make<Array>(Kind::array, home.get());
@@ -237,17 +257,18 @@ CUresult Api::create_array(CUarray* out, const CUDA_ARRAY3D_DESCRIPTOR& shape,
 CUresult Api::cuArray3DCreate_v2(CUarray* out, const CUDA_ARRAY3D_DESCRIPTOR* shape) {
   const auto home = context_for_arrays();
   refuse_if(out == nullptr || shape == nullptr, CUDA_ERROR_INVALID_VALUE);
-  return create_array(out, *shape, home);
+  return create_array(out, checked_shape(*shape), home);
 }
 
 CUresult Api::cuArrayCreate_v2(CUarray* out, const CUDA_ARRAY_DESCRIPTOR* shape) {
   const auto home = context_for_arrays();
   refuse_if(out == nullptr || shape == nullptr, CUDA_ERROR_INVALID_VALUE);
-  return create_array(out, flat(*shape), home);
+  return create_array(out, checked_shape(flat(*shape)), home);
 }
 
 /// Waits for all work of its context, as the end of other memory does. The level of a mipmapped array stays.
 CUresult Api::cuArrayDestroy(CUarray handle) {
+  refuse_if(handle == nullptr, CUDA_ERROR_INVALID_HANDLE);
   unsafe_call();
   const auto ended = array(handle);
   wait_for_all_work_of(*ended->home.context, "an array is destroyed");
@@ -272,10 +293,12 @@ CUresult Api::cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR* out, CUarray handle
 
 namespace {
 
-/// The memory that an array needs, in pages. A device orders the bytes in blocks. Their padding was measured
-/// for sides that are powers of two, and for arrays that fit into one page with it.
-std::size_t bytes_in_pages(const CUDA_ARRAY3D_DESCRIPTOR& shape) {
-  constexpr std::size_t page = 65'536, narrowest = 64, least_rows = 16;
+constexpr std::size_t page = 65'536;
+
+/// The bytes of an array in the blocks that a device orders them in. Their padding was measured for sides
+/// that are powers of two, and for arrays that fit into one page with it.
+std::size_t padded_bytes(const CUDA_ARRAY3D_DESCRIPTOR& shape) {
+  constexpr std::size_t narrowest = 64, least_rows = 16;
   const bool layers = (shape.Flags & layered) != 0;
   const std::size_t row = shape.Width * element_bytes(shape.Format, shape.NumChannels);
   const std::size_t padded = std::max(std::bit_ceil(row), narrowest) *
@@ -284,21 +307,58 @@ std::size_t bytes_in_pages(const CUDA_ARRAY3D_DESCRIPTOR& shape) {
   const bool deep = !layers && shape.Depth != 0 && shape.Depth < 64;
   if (shape.Height == 0 || deep || (padded > page && padded != bytes_of(shape)))
     not_modelled("the memory of an array whose sides are no powers of two, of a line, or of a flat box");
-  return (padded + page - 1) / page * page;
+  return padded;
+}
+
+std::size_t bytes_in_pages(const CUDA_ARRAY3D_DESCRIPTOR& shape) {
+  return (padded_bytes(shape) + page - 1) / page * page;
+}
+
+/// That of all levels was measured for levels that fit into one page.
+std::size_t bytes_in_pages(const MipmappedArray& array) {
+  std::size_t bytes = 0;
+  for (const auto& level : array.levels)
+    bytes += padded_bytes(level->shape);
+  if (bytes > page) not_modelled("the memory of a mipmapped array of several pages");
+  return page;
+}
+
+void tell_requirements(CUDA_ARRAY_MEMORY_REQUIREMENTS& out, std::size_t bytes) {
+  out = {};
+  out.size = bytes;
+  out.alignment = page;
+}
+
+/// The tile of a sparse array. Returns whether the array is smaller, and so is all tail.
+bool tell_tile(CUDA_ARRAY_SPARSE_PROPERTIES& out, const CUDA_ARRAY3D_DESCRIPTOR& shape) {
+  const std::size_t bytes = element_bytes(shape.Format, shape.NumChannels);
+  const bool box = shape.Depth != 0 && (shape.Flags & layered) == 0;
+  if (box ? bytes != 1 : bytes != 1 && bytes != 4 && bytes != 16)
+    not_modelled("the tiles of a sparse array of this format");
+  out = {};
+  const unsigned side = bytes == 1 ? 256 : bytes == 4 ? 128 : 64;
+  out.tileExtent = {side, side, 1};
+  if (box) out.tileExtent = {64, 32, 32};
+  const auto& tile = out.tileExtent;
+  const bool small = shape.Width < tile.width || shape.Height < tile.height;
+  if (box && (small || shape.Depth < tile.depth)) not_modelled("a sparse box that is smaller than one tile");
+  return small;
+}
+
+void tell_tail(CUDA_ARRAY_SPARSE_PROPERTIES& out, std::size_t bytes) {
+  out.miptailSize = bytes;
+  out.flags = CU_ARRAY_SPARSE_PROPERTIES_SINGLE_MIPTAIL;
 }
 
 } // namespace
 
-/// Only a deferred array has them.
-CUresult Api::cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS* out, CUarray handle,
-                                           CUdevice which) {
+/// Only a deferred array has them. The device is not looked at.
+CUresult Api::cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS* out, CUarray handle, CUdevice) {
   refuse_if(out == nullptr || handle == nullptr, CUDA_ERROR_INVALID_VALUE);
+  refuse_other_kind(handle, Kind::array);
   const CUDA_ARRAY3D_DESCRIPTOR& shape = array(handle)->shape;
   refuse_if((shape.Flags & deferred) == 0, CUDA_ERROR_INVALID_VALUE);
-  device(which);
-  *out = {};
-  out->size = bytes_in_pages(shape);
-  out->alignment = 65'536;
+  tell_requirements(*out, bytes_in_pages(shape));
   return CUDA_SUCCESS;
 }
 
@@ -306,52 +366,39 @@ CUresult Api::cuArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES* out, CUar
   refuse_if(out == nullptr || handle == nullptr, CUDA_ERROR_INVALID_VALUE);
   const CUDA_ARRAY3D_DESCRIPTOR& shape = array(handle)->shape;
   refuse_if((shape.Flags & sparse) == 0, CUDA_ERROR_INVALID_VALUE);
-  const std::size_t bytes = element_bytes(shape.Format, shape.NumChannels);
-  const bool box = shape.Depth != 0 && (shape.Flags & layered) == 0;
-  if (box ? bytes != 1 : bytes != 1 && bytes != 4 && bytes != 16)
-    not_modelled("the tiles of a sparse array of this format");
-  *out = {};
-  const unsigned side = bytes == 1 ? 256 : bytes == 4 ? 128 : 64;
-  out->tileExtent = {side, side, 1};
-  if (box) out->tileExtent = {64, 32, 32};
-  const auto& tile = out->tileExtent;
-  const bool small = shape.Width < tile.width || shape.Height < tile.height;
-  if (box && (small || shape.Depth < tile.depth)) not_modelled("a sparse box that is smaller than one tile");
-  if (!small) return CUDA_SUCCESS;
-  out->miptailSize = bytes_in_pages(shape); // all of the array
-  out->flags = CU_ARRAY_SPARSE_PROPERTIES_SINGLE_MIPTAIL;
+  if (tell_tile(*out, shape)) tell_tail(*out, bytes_in_pages(shape));
   return CUDA_SUCCESS;
 }
 
 /// No modelled format has several planes.
 CUresult Api::cuArrayGetPlane(CUarray*, CUarray handle, unsigned) {
+  refuse_if(handle == nullptr, CUDA_ERROR_INVALID_HANDLE);
+  refuse_other_kind(handle, Kind::array);
   array(handle);
   refuse(CUDA_ERROR_INVALID_VALUE);
 }
 
 // Mipmapped arrays
 
-CUresult Api::cuMipmappedArrayCreate(CUmipmappedArray* out, const CUDA_ARRAY3D_DESCRIPTOR* shape,
+CUresult Api::cuMipmappedArrayCreate(CUmipmappedArray* out, const CUDA_ARRAY3D_DESCRIPTOR* wanted_shape,
                                      unsigned wanted) {
   const auto home = context_for_arrays();
-  refuse_if(out == nullptr || shape == nullptr, CUDA_ERROR_INVALID_VALUE);
-  check_shape(*shape);
-  if ((shape->Flags & ~(layered | surface | cubemap)) != 0)
-    not_modelled("a mipmapped array with these flags");
-  refuse_if(!within(*shape, {CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_MIPMAPPED_WIDTH,
-                             CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_MIPMAPPED_HEIGHT}),
+  refuse_if(out == nullptr || wanted_shape == nullptr, CUDA_ERROR_INVALID_VALUE);
+  const CUDA_ARRAY3D_DESCRIPTOR shape = checked_shape(*wanted_shape);
+  refuse_if(!within(shape, {CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_MIPMAPPED_WIDTH,
+                            CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_MIPMAPPED_HEIGHT}),
             CUDA_ERROR_INVALID_VALUE); // a line can be as long
-  const std::size_t levels = std::clamp<std::size_t>(wanted, 1, most_levels(*shape));
+  const std::size_t levels = std::clamp<std::size_t>(wanted, 1, most_levels(shape));
   std::size_t bytes = 0;
   for (std::size_t i = 0; i < levels; ++i)
-    bytes += bytes_of(shrunk(*shape, i));
+    bytes += is_mapped(shape) ? bytes_of(shrunk(shape, i)) : 0;
   refuse_if(bytes > free_memory(home->device), CUDA_ERROR_OUT_OF_MEMORY);
   const auto made = make<MipmappedArray>(Kind::mipmapped_array, home.get());
-  made->shape = *shape;
+  made->shape = shape;
   made->home = {home, home->generation};
   for (std::size_t i = 0; i < levels; ++i) {
     const auto& level = made->levels.emplace_back(make<Array>(Kind::array, home.get()));
-    level->shape = shrunk(*shape, i);
+    level->shape = shrunk(shape, i);
     level->home = made->home;
     level->level = true;
     level->memory = memory_for(level->shape);
@@ -362,6 +409,7 @@ CUresult Api::cuMipmappedArrayCreate(CUmipmappedArray* out, const CUDA_ARRAY3D_D
 
 /// It waits, and a capture refuses it, as the end of an array.
 CUresult Api::cuMipmappedArrayDestroy(CUmipmappedArray handle) {
+  refuse_if(handle == nullptr, CUDA_ERROR_INVALID_HANDLE);
   unsafe_call();
   const auto ended = mipmapped_array(handle);
   wait_for_all_work_of(*ended->home.context, "a mipmapped array is destroyed");
@@ -372,24 +420,36 @@ CUresult Api::cuMipmappedArrayDestroy(CUmipmappedArray handle) {
 }
 
 CUresult Api::cuMipmappedArrayGetLevel(CUarray* out, CUmipmappedArray handle, unsigned level) {
+  refuse_other_kind(handle, Kind::mipmapped_array);
   const auto asked = mipmapped_array(handle);
   refuse_if(out == nullptr || level >= asked->levels.size(), CUDA_ERROR_INVALID_VALUE);
   *out = as<CUarray>(*asked->levels[level]);
   return CUDA_SUCCESS;
 }
 
-/// No modelled mipmapped array is deferred or sparse.
-CUresult Api::cuMipmappedArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS*, CUmipmappedArray handle,
-                                                    CUdevice) {
-  refuse_if(handle == nullptr, CUDA_ERROR_INVALID_VALUE);
-  mipmapped_array(handle);
-  refuse(CUDA_ERROR_INVALID_VALUE);
+CUresult Api::cuMipmappedArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS* out,
+                                                    CUmipmappedArray handle, CUdevice) {
+  refuse_if(out == nullptr || handle == nullptr, CUDA_ERROR_INVALID_VALUE);
+  refuse_other_kind(handle, Kind::mipmapped_array);
+  const auto asked = mipmapped_array(handle);
+  refuse_if((asked->shape.Flags & deferred) == 0, CUDA_ERROR_INVALID_VALUE);
+  tell_requirements(*out, bytes_in_pages(*asked));
+  return CUDA_SUCCESS;
 }
 
-CUresult Api::cuMipmappedArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES*, CUmipmappedArray handle) {
-  refuse_if(handle == nullptr, CUDA_ERROR_INVALID_VALUE);
-  mipmapped_array(handle);
-  refuse(CUDA_ERROR_INVALID_VALUE);
+/// Measured for an array that is smaller than one tile: its tail begins with the first level.
+CUresult Api::cuMipmappedArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES* out,
+                                                  CUmipmappedArray handle) {
+  refuse_if(out == nullptr || handle == nullptr, CUDA_ERROR_INVALID_VALUE);
+  refuse_other_kind(handle, Kind::mipmapped_array);
+  const auto asked = mipmapped_array(handle);
+  refuse_if((asked->shape.Flags & sparse) == 0, CUDA_ERROR_INVALID_VALUE);
+  CUDA_ARRAY_SPARSE_PROPERTIES told;
+  if (!tell_tile(told, asked->shape))
+    not_modelled("the levels of a sparse array that is larger than one tile");
+  tell_tail(told, bytes_in_pages(*asked));
+  *out = told;
+  return CUDA_SUCCESS;
 }
 
 } // namespace cuevent::sim

@@ -77,10 +77,10 @@ const char* text_of(Choice choice) {
 CUresult Api::add_conditional_node(CUgraphNode* out, CUgraph into, const CUgraphNode* after, size_t count,
                                    CUgraphNodeParams& parameters) {
   auto& wanted = parameters.conditional;
-  refuse_if(wanted.ctx == nullptr, CUDA_ERROR_INVALID_CONTEXT);
-  context(wanted.ctx);
   const auto choice = static_cast<Choice>(wanted.type);
   refuse_if(parameters.reserved2 != 0 || !fits(choice, wanted.size), CUDA_ERROR_INVALID_VALUE);
+  refuse_if(wanted.ctx == nullptr, CUDA_ERROR_INVALID_CONTEXT);
+  context(wanted.ctx);
   const auto& handles = graph(into)->conditional_handles;
   refuse_if(!handles || wanted.handle == 0 || wanted.handle > handles->size(), CUDA_ERROR_INVALID_VALUE);
   ConditionalHandle& chosen = (*handles)[wanted.handle - 1];

@@ -365,16 +365,30 @@ void Api::invalidate_captures_of(const Context& context) {
   refuse_if(any, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
 }
 
-/// The default stream of a green context does not count for a record of the context if it has nothing but
-/// waits for events. No default stream does if it has nothing but copies with memory of other contexts, which
-/// was seen once.
-bool Api::counts_for_record(const Stream& of_default) const {
-  const bool green = of_default.home.context->type == Context::Type::green;
+namespace {
+
+/// Whether it only waits for an event of its own context, or of a green or primary one of it.
+bool waits_for_family(const Operation& operation) {
+  if (operation.work.type != CU_GRAPH_NODE_TYPE_WAIT_EVENT) return false;
+  const Context* const family = operation.stream->home.context->family();
+  return std::all_of(operation.after.begin(), operation.after.end(), [family](const auto& before) {
+    return !before || !before->stream || before->stream->home.context->family() == family;
+  });
+}
+
+} // namespace
+
+/// A stream of a green context does not count for a record of the context if it has nothing but waits for
+/// events of the family. No default stream does if it has nothing but copies with memory of other contexts,
+/// which was seen once.
+bool Api::counts_for_record(const Stream& stream) const {
+  const bool green = stream.home.context->type == Context::Type::green,
+             of_default = stream.type == Stream::Type::legacy;
   const auto& unfinished = computer_.scheduler.unfinished();
   return std::any_of(unfinished.begin(), unfinished.end(), [&](const auto& entry) {
     const Operation& operation = *entry.second;
-    const bool is_wait = green && operation.work.type == CU_GRAPH_NODE_TYPE_WAIT_EVENT;
-    return operation.stream.get() == &of_default && !is_wait && !operation.between_contexts;
+    return operation.stream.get() == &stream && !(green && waits_for_family(operation)) &&
+           !(of_default && operation.between_contexts);
   });
 }
 
@@ -388,8 +402,12 @@ CUresult Api::record_in_context(const std::shared_ptr<Context>& home, CUevent ha
   for (const auto& [number, operation] : computer_.scheduler.unfinished())
     if (std::find(operation->used.begin(), operation->used.end(), home.get()) != operation->used.end())
       after.push_back(operation);
-  if (!counts_for_record(*home->legacy))
-    std::erase_if(after, [&](const auto& tail) { return tail->stream == home->legacy; });
+  std::erase_if(after, [&](const auto& tail) {
+    const Stream& stream = *tail->stream;
+    const bool may_not_count =
+        &stream == home->legacy.get() || (home->type == Context::Type::green && stream.home.context == home);
+    return may_not_count && !counts_for_record(stream);
+  });
   // A record of a stream replaces a pending one of a launch. A record of all streams comes after
   // it, and no record of an interprocess event overtakes another.
   if (what->recording->by_node || what->interprocess()) after.push_back(last_record(*what));
@@ -419,6 +437,11 @@ CUresult Api::wait_in_context(const std::shared_ptr<Context>& home, CUevent hand
     if (context != home && context->primary != home) continue;
     std::erase_if(context->barriers, [](const auto& barrier) { return barrier->done(); });
     context->barriers.push_back(operation);
+  }
+  if (home->primary && what->home.context->family() != home->family()) {
+    auto& waits = home->primary->first_use_waits;
+    std::erase_if(waits, [](const auto& wait) { return wait->done(); });
+    waits.push_back(operation);
   }
   return CUDA_SUCCESS;
 }

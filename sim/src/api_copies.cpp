@@ -28,8 +28,8 @@ struct EarlyReturns {
 };
 constexpr EarlyReturns of_a_line = {512 << 10, 16 << 20}, of_rows = {480 << 10, 8224 << 10};
 
-/// The most bytes that a device was asked to copy to an array without memory.
-constexpr std::size_t most_to_unmapped = 4096;
+/// The most bytes that a device was asked to copy to or from an array without memory.
+constexpr std::size_t most_of_unmapped = 4096;
 
 /// A copy through a buffer: the first function reads the source, and the second writes.
 std::pair<std::function<void()>, std::function<void()>> staged(const Box& box) {
@@ -157,10 +157,22 @@ std::vector<const Context*> Api::contexts_between(const Box& box, const CopyStre
   return others;
 }
 
+/// What other contexts wait for holds copies with their memory on created streams, too. Measured for waits of
+/// a primary context and of a green one of it.
+std::vector<std::shared_ptr<Operation>> Api::waits_of_owners(const Box& box, const CopyStream& where) const {
+  std::vector<std::shared_ptr<Operation>> waits;
+  if (!where.named || where.stream->type != Stream::Type::created) return waits;
+  for (const Context* owner : other_owners(box, *where.stream->home.context))
+    for (const auto& context : process_.contexts)
+      if (context->family() == owner->family())
+        waits.insert(waits.end(), context->barriers.begin(), context->barriers.end());
+  return waits;
+}
+
 /// The work of the other contexts that was submitted before comes before the copy, and later work after it.
 std::shared_ptr<Operation> Api::enqueue_between(const std::vector<const Context*>& others,
-                                                const CopyStream& where, Work work) {
-  std::vector<std::shared_ptr<Operation>> before;
+                                                const CopyStream& where, Work work,
+                                                std::vector<std::shared_ptr<Operation>> before) {
   for (const Context* other : others) {
     const auto there = predecessors(*other->legacy);
     before.insert(before.end(), there.begin(), there.end());
@@ -196,15 +208,43 @@ CUresult Api::copy_early(const Box& box, Work write, const CopyStream& where) {
   std::tie(read.effect, write.effect) = staged(box);
   write.duration = timing::late_write(box.bytes());
   const auto others = contexts_between(box, where);
-  const auto reading = enqueue_between(others, where, std::move(read));
-  enqueue_between(others, where, std::move(write));
+  const auto reading = enqueue_between(others, where, std::move(read), {});
+  enqueue_between(others, where, std::move(write), {});
   wait_for(reading, "its own copy");
+  return CUDA_SUCCESS;
+}
+
+/// Of a sparse array, or of a deferred one. What a sparse array holds where it has no memory was not
+/// measured.
+CUresult Api::copy_without_memory(const Box& box, const CopyStream& where) {
+  const bool host = box.source >= Memory::managed_as_host || box.target >= Memory::managed_as_host,
+             pinned = box.source == Memory::pinned || box.target == Memory::pinned,
+             fails = box.from_backing == Backing::deferred || box.to_backing == Backing::deferred;
+  if (box.bytes() > most_of_unmapped || where.stream->capture || (fails && pinned))
+    not_modelled("this copy of a deferred or sparse array");
+  Work work;
+  work.type = CU_GRAPH_NODE_TYPE_MEMCPY;
+  work.text = "copy " + std::to_string(box.bytes()) + " bytes of an array without memory";
+  work.duration = timing::copy(box.bytes());
+  if (fails) {
+    work.fault = host ? CUDA_ERROR_LAUNCH_FAILED : CUDA_ERROR_ILLEGAL_ADDRESS;
+  } else if (box.to_backing == Backing::memory) {
+    work.effect = [box] {
+      box.for_each_row([&box](std::byte* row, const std::byte*) { std::memset(row, fresh, box.width); });
+    };
+  }
+  const auto operation = enqueue(where.stream, std::move(work), {});
+  if (box.target < Memory::managed_as_host) return CUDA_SUCCESS;
+  wait_for(operation, "its own copy");
+  if (process_.fault != CUDA_SUCCESS) deliver_fault();
   return CUDA_SUCCESS;
 }
 
 /// A device copies pageable memory to a staging buffer during the call.
 CUresult Api::copy(const Box& box, const CopyStream& where) {
   if (box.bytes() == 0) return CUDA_SUCCESS; // no work
+  if (box.from_backing != Backing::memory || box.to_backing != Backing::memory)
+    return copy_without_memory(box, where);
   Work work = box_work(box);
   if (where.stream->capture) {
     work.parameters = captured_parameters(box);
@@ -217,7 +257,8 @@ CUresult Api::copy(const Box& box, const CopyStream& where) {
     read();
     work.effect = std::move(write);
   }
-  const auto operation = enqueue_between(contexts_between(box, where), where, std::move(work));
+  const auto operation =
+      enqueue_between(contexts_between(box, where), where, std::move(work), waits_of_owners(box, where));
   if (where.named && where.stream->type != Stream::Type::legacy)
     operation->used = other_owners(box, *where.stream->home.context);
   if (const auto& stack = thread().contexts; !stack.empty() && (pooled(box.from) || pooled(box.to)))
@@ -389,18 +430,24 @@ struct EndOfBox {
 End Api::array_end(CUarray handle, std::size_t x, std::size_t y, std::size_t z, const CUDA_MEMCPY3D& box,
                    std::size_t& pitch, std::size_t& layer) {
   refuse_if(handle == nullptr, CUDA_ERROR_INVALID_VALUE);
+  refuse_other_kind(handle, Kind::array);
   const auto found = array(handle);
   const CUDA_ARRAY3D_DESCRIPTOR& shape = found->shape;
   const auto inside = [](std::size_t start, std::size_t size, std::size_t all) {
     return start <= all && size <= all - start;
   };
   const std::size_t rows = std::max<std::size_t>(shape.Height, 1);
+  if (is_compressed(shape.Format)) not_modelled("a copy of compressed blocks");
   pitch = shape.Width * element_bytes(shape.Format, shape.NumChannels);
   layer = pitch * rows;
   refuse_if(!inside(x, box.WidthInBytes, pitch) || !inside(y, box.Height, rows) ||
                 !inside(z, box.Depth, std::max<std::size_t>(shape.Depth, 1)),
             CUDA_ERROR_INVALID_VALUE);
-  if (!found->memory) not_modelled("a copy of a deferred or sparse array");
+  if (!found->memory) {
+    End end;
+    end.backing = (shape.Flags & CUDA_ARRAY3D_SPARSE) != 0 ? Backing::sparse : Backing::deferred;
+    return end;
+  }
   return {found->memory->start() + x + y * pitch + z * layer, Memory::device, found->memory};
 }
 
@@ -442,6 +489,7 @@ Box Api::checked(const CUDA_MEMCPY3D& box) {
   const End to = end_of_box(box, false, checked.to_pitch, checked.to_layer);
   checked.from = from.start, checked.source = from.kind, checked.from_array = from.array;
   checked.to = to.start, checked.target = to.kind, checked.to_array = to.array;
+  checked.from_backing = from.backing, checked.to_backing = to.backing;
   return checked;
 }
 
@@ -514,28 +562,8 @@ CUresult Api::copy_line(CUDA_MEMCPY3D box, std::size_t bytes, const CopyStream& 
   return copy(checked(box), where);
 }
 
-/// The call returns, and its work fails. Nobody asked about more bytes, or about another call.
-void Api::copy_to_unmapped(std::size_t bytes, const void* from, const CopyStream& where) {
-  if (kind_of(from) != Memory::pageable || bytes > most_to_unmapped)
-    not_modelled("this copy to a deferred array");
-  Work work;
-  work.type = CU_GRAPH_NODE_TYPE_MEMCPY;
-  work.text = "copy " + std::to_string(bytes) + " bytes to an array without memory";
-  work.duration = timing::copy(bytes);
-  work.fault = CUDA_ERROR_LAUNCH_FAILED;
-  enqueue(where.stream, std::move(work), {});
-}
-
 CUresult Api::cuMemcpyHtoA_v2(CUarray to, size_t offset, const void* from, size_t bytes) {
-  const CopyStream where = copy_stream();
-  const auto target = to != nullptr && from != nullptr && bytes != 0 ? array(to) : nullptr;
-  if (target == nullptr || target->memory || target->shape.Flags != CUDA_ARRAY3D_DEFERRED_MAPPING)
-    return copy_line(host_to_array(to, offset, from), bytes, where);
-  const std::size_t row =
-      target->shape.Width * element_bytes(target->shape.Format, target->shape.NumChannels);
-  refuse_if(offset > row || bytes > row - offset, CUDA_ERROR_INVALID_VALUE);
-  copy_to_unmapped(bytes, from, where);
-  return CUDA_SUCCESS;
+  return copy_line(host_to_array(to, offset, from), bytes, copy_stream());
 }
 
 CUresult Api::cuMemcpyAtoH_v2(void* to, CUarray from, size_t offset, size_t bytes) {

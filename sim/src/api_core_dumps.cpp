@@ -17,11 +17,9 @@ constexpr unsigned without_host = 0x10, lightweight = 0x2f;
 
 enum class Scope { context, process };
 
-/// How many bytes the value has. Only the process has a pipe.
-std::size_t bytes_of(CUcoredumpSettings attribute, Scope scope) {
-  const bool of_pipe = attribute == CU_COREDUMP_ENABLE_USER_TRIGGER || attribute == CU_COREDUMP_PIPE;
-  refuse_if(attribute < CU_COREDUMP_ENABLE_ON_EXCEPTION || attribute > generation_flags ||
-                (of_pipe && scope == Scope::context),
+/// How many bytes the value has.
+std::size_t bytes_of(CUcoredumpSettings attribute) {
+  refuse_if(attribute < CU_COREDUMP_ENABLE_ON_EXCEPTION || attribute > generation_flags,
             CUDA_ERROR_INVALID_VALUE);
   if (attribute == CU_COREDUMP_FILE || attribute == CU_COREDUMP_PIPE) return name_room;
   return attribute == generation_flags ? sizeof(int) : 1;
@@ -105,8 +103,8 @@ void set(CoreDumpSettings& settings, CUcoredumpSettings attribute, const void* v
   }
 }
 
-std::size_t checked_size(CUcoredumpSettings attribute, const std::size_t* size, Scope scope) {
-  const std::size_t bytes = bytes_of(attribute, scope);
+std::size_t checked_size(CUcoredumpSettings attribute, const std::size_t* size) {
+  const std::size_t bytes = bytes_of(attribute);
   refuse_if(size == nullptr, CUDA_ERROR_INVALID_VALUE);
   return bytes;
 }
@@ -121,33 +119,41 @@ bool asks_for_size(const void* value, std::size_t& size, std::size_t bytes) {
   return false;
 }
 
+/// Only the process has a pipe.
+void refuse_pipe(CUcoredumpSettings attribute) {
+  refuse_if(attribute == CU_COREDUMP_ENABLE_USER_TRIGGER || attribute == CU_COREDUMP_PIPE,
+            CUDA_ERROR_INVALID_VALUE);
+}
+
 } // namespace
 
-/// A wrong attribute is refused also without a current context.
+/// A number that is no attribute is refused also without a current context.
 CUresult Api::cuCoredumpGetAttribute(CUcoredumpSettings attribute, void* value, size_t* size) {
-  const std::size_t bytes = checked_size(attribute, size, Scope::context);
+  const std::size_t bytes = checked_size(attribute, size);
   const auto home = current_context();
+  refuse_pipe(attribute);
   if (!asks_for_size(value, *size, bytes)) get(home->core_dumps, attribute, value, *size);
   return CUDA_SUCCESS;
 }
 
 CUresult Api::cuCoredumpSetAttribute(CUcoredumpSettings attribute, void* value, size_t* size) {
-  const std::size_t bytes = checked_size(attribute, size, Scope::context);
+  const std::size_t bytes = checked_size(attribute, size);
   const auto home = current_context();
+  refuse_pipe(attribute);
   if (!asks_for_size(value, *size, bytes)) set(home->core_dumps, attribute, value, *size, Scope::context);
   return CUDA_SUCCESS;
 }
 
 /// Works before cuInit.
 CUresult Api::cuCoredumpGetAttributeGlobal(CUcoredumpSettings attribute, void* value, size_t* size) {
-  const std::size_t bytes = checked_size(attribute, size, Scope::process);
+  const std::size_t bytes = checked_size(attribute, size);
   if (!asks_for_size(value, *size, bytes)) get(process_.core_dumps, attribute, value, *size);
   return CUDA_SUCCESS;
 }
 
 CUresult Api::cuCoredumpSetAttributeGlobal(CUcoredumpSettings attribute, void* value, size_t* size) {
   if (!process_.initialized) crash("a setting of core dumps is changed before cuInit");
-  const std::size_t bytes = checked_size(attribute, size, Scope::process);
+  const std::size_t bytes = checked_size(attribute, size);
   if (!asks_for_size(value, *size, bytes)) set(process_.core_dumps, attribute, value, *size, Scope::process);
   return CUDA_SUCCESS;
 }

@@ -162,7 +162,7 @@ CUresult Api::instantiate(CUgraphExec* out, CUgraph handle, unsigned long long f
   refuse_if(hindrance != CUDA_GRAPH_INSTANTIATE_SUCCESS, CUDA_ERROR_INVALID_VALUE);
   if (uploads) refuse_in_capture(*stream(parameters->hUploadStream));
   wait_while_queue_is_full(*home);
-  const bool has_memory = has_memory_nodes(*from);
+  const bool has_memory = from->names_memory;
   refuse_if(has_memory && !from->only_exec.expired(), CUDA_ERROR_NOT_SUPPORTED);
   auto body = std::make_shared<Exec::Body>();
   body->has_memory = has_memory;
@@ -309,7 +309,7 @@ CUresult Api::cuGraphExecUpdate_v2(CUgraphExec exec_handle, CUgraph graph_handle
   if (from->child) *info = {};
   refuse_if(from->body || from->child, CUDA_ERROR_INVALID_VALUE);
   auto steps = steps_of(*from);
-  if ((updated->body->has_memory || has_memory_nodes(*from)) && !has_same_memory(updated->body->steps, steps))
+  if ((updated->body->has_memory || from->names_memory) && !has_same_memory(updated->body->steps, steps))
     not_modelled("an update of an exec that allocates or frees from another graph");
   const auto& before = updated->body->steps;
   const auto hindrance = first_hindrance({before, 0, before.size()}, {steps, 0, steps.size()});

@@ -29,7 +29,7 @@ CUresult Api::cuGraphDestroy(CUgraph handle) {
 
 /// With clones of its child graphs. Conditional handles need no node to forbid it.
 std::shared_ptr<Graph> Api::clone(const Graph& from) {
-  refuse_if(has_memory_nodes(from) || from.conditional_handles, CUDA_ERROR_NOT_SUPPORTED);
+  refuse_if(from.names_memory || from.conditional_handles, CUDA_ERROR_NOT_SUPPORTED);
   auto clone = make<Graph>(Kind::graph, nullptr);
   std::map<const Node*, Node*> copies;
   for (auto& one : from.nodes) {
@@ -167,7 +167,7 @@ CUresult Api::cuGraphRemoveDependencies(CUgraph handle, const CUgraphNode* from,
                                         size_t count) {
   auto into = graph(handle);
   const std::vector<Edge> edges = edges_of(*into, from, to, count);
-  refuse_if(has_memory_nodes(*into), CUDA_ERROR_NOT_SUPPORTED);
+  refuse_if(into->names_memory, CUDA_ERROR_NOT_SUPPORTED);
   for (const auto& [before, after] : edges)
     refuse_if(std::erase(after->after, before) == 0, CUDA_ERROR_INVALID_VALUE);
   return CUDA_SUCCESS;
@@ -223,7 +223,7 @@ CUresult Api::cuGraphRemoveDependencies_v2(CUgraph handle, const CUgraphNode* fr
 
 CUresult Api::cuGraphDestroyNode(CUgraphNode handle) {
   auto gone = node_or_crash(handle);
-  refuse_if(has_memory_nodes(*gone->graph), CUDA_ERROR_NOT_SUPPORTED);
+  refuse_if(gone->graph->names_memory, CUDA_ERROR_NOT_SUPPORTED);
   for (const auto& body : bodies_of(gone->work))
     must_not_be_captured(*body);
   for (auto& one : gone->graph->nodes)

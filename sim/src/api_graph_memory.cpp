@@ -20,11 +20,6 @@ bool is_of_memory(CUgraphNodeType type) {
 
 const std::shared_ptr<GraphMemory>& graph_memory_of(const Work& work) { return work.parameters->memory; }
 
-bool has_memory_nodes(const Graph& graph) {
-  return std::any_of(graph.nodes.begin(), graph.nodes.end(),
-                     [](const auto& node) { return is_of_memory(node->work.type); });
-}
-
 /// The memory of a graph that this address lies in, or null.
 std::shared_ptr<GraphMemory> Api::graph_memory_at(std::uintptr_t address) const {
   const auto next = process_.graph_memory.upper_bound(address);
@@ -35,10 +30,12 @@ std::shared_ptr<GraphMemory> Api::graph_memory_at(std::uintptr_t address) const 
 
 // Nodes
 
-/// A device reserves the address, and allocates when it launches.
-Work Api::allocation_node_work(const CUDA_MEM_ALLOC_NODE_PARAMS& wanted, const Graph& graph,
+/// A device reserves the address, and allocates when it launches. The graph counts as one with memory even if
+/// there is not enough.
+Work Api::allocation_node_work(const CUDA_MEM_ALLOC_NODE_PARAMS& wanted, Graph& graph,
                                const Birthplace& home) {
   refuse_if(wanted.bytesize == 0, CUDA_ERROR_INVALID_VALUE);
+  graph.names_memory = true;
   refuse_if(wanted.bytesize > all_memory, CUDA_ERROR_OUT_OF_MEMORY);
   auto memory = std::make_shared<GraphMemory>();
   memory->block.reset(new std::byte[wanted.bytesize + granule]); // the system gives pages when they are used
@@ -62,8 +59,10 @@ Work Api::allocation_node_work(const CUDA_MEM_ALLOC_NODE_PARAMS& wanted, const G
 }
 
 /// The graph that allocates memory can free it once, and then no other graph can. Memory that another graph
-/// frees cannot be freed by its own graph any more. No edge need order the free behind the allocation.
-Work Api::free_node_work(CUdeviceptr address, const Graph& graph) {
+/// frees cannot be freed by its own graph any more. No edge need order the free behind the allocation. The
+/// graph counts as one with memory even if the free is refused.
+Work Api::free_node_work(CUdeviceptr address, Graph& graph) {
+  graph.names_memory = true;
   const auto memory = graph_memory_at(static_cast<std::uintptr_t>(address));
   refuse_if(!memory || memory->named.address != address, CUDA_ERROR_INVALID_VALUE);
   const bool at_home = memory->home == graph.number;
@@ -92,6 +91,27 @@ void Api::check_place_of_node(const CUmemPoolProps& wanted) {
   refuse_if(wanted.handleTypes != CU_MEM_HANDLE_TYPE_NONE, CUDA_ERROR_NOT_SUPPORTED);
 }
 
+/// A place can be named once. The host may be named, too.
+void Api::check_access_of_node(const CUDA_MEM_ALLOC_NODE_PARAMS& wanted) {
+  const auto is_same = [](const CUmemLocation& a, const CUmemLocation& b) {
+    return a.type == b.type && a.id == b.id;
+  };
+  for (std::size_t i = 0; i < wanted.accessDescCount; ++i) {
+    const CUmemLocation& where = wanted.accessDescs[i].location;
+    const auto flags = wanted.accessDescs[i].flags;
+    refuse_if(flags == CU_MEM_ACCESS_FLAGS_PROT_NONE || flags == CU_MEM_ACCESS_FLAGS_PROT_READ,
+              CUDA_ERROR_NOT_SUPPORTED);
+    refuse_if(flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE, CUDA_ERROR_INVALID_VALUE);
+    const bool of_device = where.type == CU_MEM_LOCATION_TYPE_DEVICE;
+    refuse_if(!of_device && !place::is_of_host(where), CUDA_ERROR_INVALID_VALUE);
+    refuse_if(of_device && (where.id < 0 || where.id >= computer_.devices()), CUDA_ERROR_INVALID_DEVICE);
+    if (of_device && where.id != wanted.poolProps.location.id)
+      not_modelled("an allocation node with access of other devices");
+    for (std::size_t before = 0; before < i; ++before)
+      refuse_if(is_same(wanted.accessDescs[before].location, where), CUDA_ERROR_INVALID_VALUE);
+  }
+}
+
 CUresult Api::cuGraphAddMemAllocNode(CUgraphNode* out, CUgraph into, const CUgraphNode* after, size_t count,
                                      CUDA_MEM_ALLOC_NODE_PARAMS* parameters) {
   refuse_if(parameters == nullptr, CUDA_ERROR_INVALID_VALUE);
@@ -106,14 +126,10 @@ CUresult Api::cuGraphAddMemAllocNode(CUgraphNode* out, CUgraph into, const CUgra
   check_place_of_node(wanted);
   if (home.context != nullptr && wanted.location.id != home.context->device)
     not_modelled("an allocation node of another device");
-  for (std::size_t i = 0; i < parameters->accessDescCount; ++i) {
-    const CUmemLocation& where = parameters->accessDescs[i].location;
-    const auto flags = parameters->accessDescs[i].flags;
-    if (where.type != wanted.location.type || where.id != wanted.location.id)
-      not_modelled("an allocation node with access of other devices");
-    refuse_if(flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE, CUDA_ERROR_NOT_SUPPORTED);
-  }
-  Work work = allocation_node_work(*parameters, *graph(into), home);
+  check_access_of_node(*parameters);
+  const auto owner = graph(into);
+  refuse_if(owner->child, CUDA_ERROR_NOT_SUPPORTED);
+  Work work = allocation_node_work(*parameters, *owner, home);
   const CUdeviceptr address = graph_memory_of(work)->named.address;
   add_node(out, into, after, count, std::move(work));
   parameters->dptr = address;
@@ -124,6 +140,7 @@ CUresult Api::cuGraphAddMemFreeNode(CUgraphNode* out, CUgraph handle, const CUgr
                                     CUdeviceptr address) {
   refuse_if(after == nullptr && count != 0, CUDA_ERROR_INVALID_VALUE);
   const auto into = graph(handle);
+  refuse_if(into->child, CUDA_ERROR_NOT_SUPPORTED);
   Work work = free_node_work(address, *into);
   const auto memory = graph_memory_of(work);
   add_node(out, handle, after, count, std::move(work));

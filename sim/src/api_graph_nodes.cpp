@@ -154,9 +154,13 @@ CUresult Api::cuGraphMemsetNodeGetParams(CUgraphNode handle, CUDA_MEMSET_NODE_PA
   return CUDA_SUCCESS;
 }
 
+/// Memory of a pool has no context, so it needs a current one.
 CUresult Api::cuGraphMemsetNodeSetParams(CUgraphNode handle, const CUDA_MEMSET_NODE_PARAMS* parameters) {
   Work& work = node(handle, CU_GRAPH_NODE_TYPE_MEMSET)->work;
-  work = fill_node_work(parameters, nullptr);
+  Work changed = fill_node_work(parameters, nullptr);
+  refuse_if(thread().contexts.empty() && pooled(reinterpret_cast<const void*>(parameters->dst)),
+            CUDA_ERROR_INVALID_VALUE);
+  work = std::move(changed);
   return CUDA_SUCCESS;
 }
 

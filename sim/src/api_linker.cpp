@@ -42,7 +42,7 @@ void check_option(int option, std::uintptr_t value) {
   if (option == CU_JIT_THREADS_PER_BLOCK && value == 0)
     crash_by(SIGFPE, "the linker divides by zero threads in a block");
   refuse_if(option < 0 || option > last_option || option == CU_JIT_FALLBACK_STRATEGY ||
-                (option == CU_JIT_MAX_REGISTERS && value == 0) ||
+                (option == CU_JIT_MAX_REGISTERS && static_cast<std::uint32_t>(value) == 0) ||
                 (option == CU_JIT_TARGET && !is_target(value)) ||
                 (option == CU_JIT_CACHE_MODE && value > CU_JIT_CACHE_OPTION_CA),
             CUDA_ERROR_INVALID_VALUE);
@@ -79,10 +79,10 @@ void answer_option(int option, void*& value) {
 
 } // namespace
 
-CUresult Api::cuLinkCreate_v2(unsigned count, CUjit_option* options, void** values, CUlinkState* out) {
-  const auto home = current_context();
-  refuse_if(out == nullptr || (count != 0 && (options == nullptr || values == nullptr)),
-            CUDA_ERROR_INVALID_VALUE);
+namespace {
+
+void check_options(unsigned count, const CUjit_option* options, void* const* values) {
+  refuse_if(count != 0 && (options == nullptr || values == nullptr), CUDA_ERROR_INVALID_VALUE);
   std::map<int, std::uintptr_t> given;
   for (unsigned i = 0; i < count; ++i) {
     const auto value = reinterpret_cast<std::uintptr_t>(values[i]);
@@ -90,6 +90,14 @@ CUresult Api::cuLinkCreate_v2(unsigned count, CUjit_option* options, void** valu
     given[options[i]] = value;
   }
   check_options_together(given);
+}
+
+} // namespace
+
+CUresult Api::cuLinkCreate_v2(unsigned count, CUjit_option* options, void** values, CUlinkState* out) {
+  const auto home = current_context();
+  refuse_if(out == nullptr, CUDA_ERROR_INVALID_VALUE);
+  check_options(count, options, values);
   for (unsigned i = 0; i < count; ++i)
     answer_option(options[i], values[i]);
   *out = as<CUlinkState>(*make<Link>(Kind::link, home.get()));
@@ -103,6 +111,8 @@ bool is_built_in(const std::string& function) {
   return function == "vprintf" || function == "malloc" || function == "free" || function == "__assertfail" ||
          function.starts_with("cuda") || function.starts_with("__cuda");
 }
+
+bool is_ptx(std::string_view input) { return input.find(".version") != std::string_view::npos; }
 
 /// Moves the named things. False if both have one of a name.
 template <class Things>
@@ -119,9 +129,14 @@ CUresult Api::add_to_link(CUlinkState state, CUjitInputType type, const void* da
                 type > CU_JIT_INPUT_NVVM,
             CUDA_ERROR_INVALID_VALUE);
   const std::string_view input(static_cast<const char*>(data), size);
+  const bool any_of_a_file = type == CU_JIT_INPUT_OBJECT || type == CU_JIT_INPUT_LIBRARY;
   CodeImage code;
-  if (type == CU_JIT_INPUT_PTX) {
-    code = checked_ptx(input);
+  if (type == CU_JIT_INPUT_PTX || (type == CU_JIT_INPUT_FATBINARY && !is_binary(input))) {
+    code = checked_ptx(static_cast<const char*>(data)); // to its null, as when a module is loaded
+  } else if (any_of_a_file && is_ptx(input)) {
+    refuse(CUDA_ERROR_UNKNOWN);
+  } else if (type == CU_JIT_INPUT_NVVM && is_ptx(input)) {
+    refuse(CUDA_ERROR_JIT_COMPILER_NOT_FOUND);
   } else if (type == CU_JIT_INPUT_CUBIN && is_binary(input)) {
     try {
       ElfImage elf = read_elf(Bytes(input));
@@ -149,15 +164,24 @@ CUresult Api::add_to_link(CUlinkState state, CUjitInputType type, const void* da
   return CUDA_SUCCESS;
 }
 
+/// The state comes first, and then the options.
+void Api::check_input(CUlinkState state, unsigned count, const CUjit_option* options, void* const* values) {
+  link(state);
+  check_options(count, options, values);
+}
+
 CUresult Api::cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void* data, size_t size, const char*,
-                               unsigned, CUjit_option*, void**) {
+                               unsigned count, CUjit_option* options, void** values) {
+  check_input(state, count, options, values);
   return add_to_link(state, type, data, size);
 }
 
-CUresult Api::cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char* path, unsigned,
-                               CUjit_option*, void**) {
+CUresult Api::cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char* path, unsigned count,
+                               CUjit_option* options, void** values) {
+  check_input(state, count, options, values);
   refuse_if(path == nullptr || *path == '\0', CUDA_ERROR_INVALID_VALUE);
   const std::string file = contents(path);
+  refuse_if(file.empty(), CUDA_ERROR_INVALID_IMAGE);
   return add_to_link(state, type, file.data(), file.size());
 }
 

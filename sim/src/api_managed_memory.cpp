@@ -206,9 +206,10 @@ void check_range_attribute(const void* data, std::size_t size, CUmem_range_attri
 
 } // namespace
 
+/// The end of a size like -1 wraps around and lies in the allocation.
 void Api::check_range(CUdeviceptr pointer, std::size_t bytes) {
   current_context();
-  check_managed(pointer, bytes, nullptr);
+  check_managed(pointer, pointer + bytes < pointer ? 1 : bytes, nullptr);
 }
 
 void Api::put_range_attribute(void* data, std::size_t size, CUmem_range_attribute attribute,

@@ -240,6 +240,7 @@ bool Api::pointer_attribute(void* data, CUpointer_attribute attribute, const All
     put(data, !known ? 0 : of->host ? int{CU_MEMORYTYPE_HOST} : int{CU_MEMORYTYPE_DEVICE});
     return known;
   case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+    refuse_if(known && thread().contexts.empty(), CUDA_ERROR_INVALID_CONTEXT);
     put(data, known ? at : CUdeviceptr{0});
     return known;
   case CU_POINTER_ATTRIBUTE_HOST_POINTER:

@@ -61,7 +61,8 @@ std::vector<std::shared_ptr<Operation>> Api::tails(const Context& context, bool 
   for (auto& [number, operation] : computer_.scheduler.unfinished()) {
     const Stream& stream = *operation->stream;
     const Context& home = *stream.home.context;
-    const bool counts = blocking_only ? &home == &context && stream.blocking()
+    const bool seen = stream.seen_tail && !stream.seen_tail->done();
+    const bool counts = blocking_only ? &home == &context && stream.blocking() && seen
                                       : &home == &context || home.primary.get() == &context;
     if (counts && stream.tail == operation) found.push_back(operation);
   }
@@ -73,13 +74,14 @@ std::vector<std::shared_ptr<Operation>> Api::predecessors(const Stream& stream) 
   std::vector<std::shared_ptr<Operation>> after;
   if (stream.type == Stream::Type::legacy) {
     after = tails(home, true);
-    for (const auto& context : process_.contexts) // a wait of a green context holds it, too
-      if (context->primary.get() == &home)
-        after.insert(after.end(), context->barriers.begin(), context->barriers.end());
   }
   if (stream.blocking()) after.push_back(home.legacy->tail);
   after.push_back(stream.tail);
   after.insert(after.end(), home.barriers.begin(), home.barriers.end());
+  if (!stream.used && stream.type != Stream::Type::all_streams) {
+    const auto& waits = home.family()->first_use_waits;
+    after.insert(after.end(), waits.begin(), waits.end());
+  }
   return after;
 }
 
@@ -135,6 +137,7 @@ std::shared_ptr<Operation> Api::enqueue(const std::shared_ptr<Stream>& stream, W
   operation->after = predecessors(*stream);
   operation->after.insert(operation->after.end(), after.begin(), after.end());
   if (!unseen(*stream, operation->work)) stream->seen_tail = operation;
+  if (operation->work.type != CU_GRAPH_NODE_TYPE_EVENT_RECORD) stream->used = true;
   stream->tail = operation;
   computer_.scheduler.submit(operation);
   computer_.settle(lock_);
@@ -240,8 +243,9 @@ CUresult Api::cuStreamWaitEvent(CUstream stream_handle, CUevent event_handle, un
   const bool captured = capturing(*who);
   if (const auto beside = captures_beside(*who); !beside.empty()) {
     const bool harms = std::any_of(beside.begin(), beside.end(), [](auto* one) { return one->active(); });
-    if (event_handle != nullptr && harms) // the capture of the event is harmed, too
-      if (auto& other = event(event_handle)->recording->capture) other->invalidated = true;
+    if (event_handle != nullptr && harms) // the capture of the event is harmed, too, if it is of the family
+      if (const auto other = event(event_handle)->recording->capture)
+        if (other->origin->home.context->family() == who->home.context->family()) other->invalidated = true;
     implicit_check(*who);
   }
   refuse_if((flags & ~static_cast<unsigned>(CU_EVENT_WAIT_EXTERNAL)) != 0, CUDA_ERROR_INVALID_VALUE);

@@ -26,10 +26,9 @@ void check_elements(CUarray_format format, unsigned channels) {
 }
 
 /// Whether the memory is of another context. That of another device was not measured.
-bool is_foreign(const Birthplace& memory, const Context& user, bool measured = true) {
+bool is_foreign(const Birthplace& memory, const Context& user) {
   if (memory.context->family() == user.family()) return false;
-  if (!measured || memory.context->device != user.device)
-    not_modelled("a texture or surface of another context's memory");
+  if (memory.context->device != user.device) not_modelled("a texture or surface of another context's memory");
   return true;
 }
 
@@ -40,16 +39,23 @@ std::size_t bytes_of_view(CUresourceViewFormat format) {
   return place >= 0 && place < 24 ? types[place / 3] * channels[place % 3] : 0;
 }
 
+void check_length(std::size_t bytes, CUarray_format format, unsigned channels) {
+  const std::size_t element = format == ten_bits ? 4 : element_bytes(format, channels);
+  refuse_if(bytes / element > attribute(CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_LINEAR_WIDTH),
+            CUDA_ERROR_INVALID_VALUE);
+}
+
 void check_address(CUdeviceptr address) {
   refuse_if(address == 0 || address % attribute(CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT) != 0,
             CUDA_ERROR_INVALID_VALUE);
 }
 
-void check_texture(const CUDA_TEXTURE_DESC& texture) {
+/// Of a texture of rows, the third address mode is not looked at.
+void check_texture(const CUDA_TEXTURE_DESC& texture, bool rows) {
   constexpr unsigned known = 0x3f;
   const auto is_known = [](int value, int last) { return value >= 0 && value <= last; };
-  for (const CUaddress_mode mode : texture.addressMode)
-    refuse_if(!is_known(mode, CU_TR_ADDRESS_MODE_BORDER), CUDA_ERROR_INVALID_VALUE);
+  for (std::size_t i = 0; i < (rows ? 2 : 3); ++i)
+    refuse_if(!is_known(texture.addressMode[i], CU_TR_ADDRESS_MODE_BORDER), CUDA_ERROR_INVALID_VALUE);
   refuse_if(!is_known(texture.filterMode, CU_TR_FILTER_MODE_LINEAR) ||
                 !is_known(texture.mipmapFilterMode, CU_TR_FILTER_MODE_LINEAR) ||
                 (texture.flags & ~known) != 0 ||
@@ -60,22 +66,30 @@ void check_texture(const CUDA_TEXTURE_DESC& texture) {
 
 } // namespace
 
+/// An array of another context is refused, and a mipmapped array of one is accepted.
+void Api::refuse_foreign(const CUDA_RESOURCE_DESC& resource, const Context& user) {
+  if (const auto whole = viewed(resource))
+    refuse_if(is_foreign(whole->home, user) && resource.resType == CU_RESOURCE_TYPE_ARRAY,
+              CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
+}
+
 /// Which memory is behind an address is not looked at.
-void Api::check_resource(const CUDA_RESOURCE_DESC& resource, const Context& user, bool surface) {
+void Api::check_resource(const CUDA_RESOURCE_DESC& resource) {
   refuse_if(resource.flags != 0, CUDA_ERROR_INVALID_VALUE);
   switch (resource.resType) {
   case CU_RESOURCE_TYPE_ARRAY:
     refuse_if(resource.res.array.hArray == nullptr, CUDA_ERROR_INVALID_VALUE);
-    refuse_if(is_foreign(array(resource.res.array.hArray)->home, user, !surface),
-              CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
+    array(resource.res.array.hArray);
     return;
   case CU_RESOURCE_TYPE_MIPMAPPED_ARRAY:
     refuse_if(resource.res.mipmap.hMipmappedArray == nullptr, CUDA_ERROR_INVALID_VALUE);
-    is_foreign(mipmapped_array(resource.res.mipmap.hMipmappedArray)->home, user); // which is accepted
+    mipmapped_array(resource.res.mipmap.hMipmappedArray);
     return;
   case CU_RESOURCE_TYPE_LINEAR:
     check_address(resource.res.linear.devPtr);
     check_elements(resource.res.linear.format, resource.res.linear.numChannels);
+    check_length(resource.res.linear.sizeInBytes, resource.res.linear.format,
+                 resource.res.linear.numChannels);
     return;
   case CU_RESOURCE_TYPE_PITCH2D: {
     const auto& rows = resource.res.pitch2D;
@@ -93,23 +107,43 @@ void Api::check_resource(const CUDA_RESOURCE_DESC& resource, const Context& user
   }
 }
 
-/// A view has elements of the size that the array has, and all of its layers.
+/// The array, or the first level. Null for memory without a shape, of which a view is not looked at.
+std::shared_ptr<const Array> Api::viewed(const CUDA_RESOURCE_DESC& resource) {
+  if (resource.resType == CU_RESOURCE_TYPE_ARRAY) return array(resource.res.array.hArray);
+  if (resource.resType != CU_RESOURCE_TYPE_MIPMAPPED_ARRAY) return nullptr;
+  return mipmapped_array(resource.res.mipmap.hMipmappedArray)->levels.front();
+}
+
+/// A view shows the whole array, with elements of the size that the array has. No other view of layers or of
+/// a box was measured, and none of levels behind the first. A device looks at the lower 32 bits of each size.
 void Api::check_view(const CUDA_RESOURCE_VIEW_DESC& view, const CUDA_RESOURCE_DESC& resource) {
-  if (resource.resType != CU_RESOURCE_TYPE_ARRAY) not_modelled("a view of this memory");
-  const CUDA_ARRAY3D_DESCRIPTOR& shape = array(resource.res.array.hArray)->shape;
-  const bool layers = shape.Flags == CUDA_ARRAY3D_LAYERED;
-  const std::size_t last_layer = layers ? shape.Depth - 1 : 0;
-  if (!is_plain(shape.Format) || (shape.Depth != 0 && !layers) || view.width != shape.Width ||
-      view.height != shape.Height || (view.depth != 0 && view.depth != shape.Depth) ||
-      view.firstMipmapLevel != 0 || view.lastMipmapLevel != 0 || view.firstLayer != 0 ||
-      view.lastLayer != last_layer)
-    not_modelled("a view of an array that does not show all of its rows or layers");
-  refuse_if(view.depth != shape.Depth, CUDA_ERROR_INVALID_VALUE);
+  const auto whole = viewed(resource);
+  if (!whole) return;
+  const CUDA_ARRAY3D_DESCRIPTOR& shape = whole->shape;
+  const bool levels = resource.resType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY,
+             layers = shape.Flags == CUDA_ARRAY3D_LAYERED;
+  const auto depth = static_cast<std::uint32_t>(view.depth);
+  const auto last_level =
+      levels ? mipmapped_array(resource.res.mipmap.hMipmappedArray)->levels.size() - 1 : std::size_t{0};
+  const auto last_layer = layers ? shape.Depth - 1 : std::size_t{0};
+  refuse_if(std::any_of(std::begin(view.reserved), std::end(view.reserved),
+                        [](unsigned value) { return value != 0; }) ||
+                view.firstMipmapLevel > view.lastMipmapLevel || view.lastMipmapLevel > last_level ||
+                depth != shape.Depth,
+            CUDA_ERROR_INVALID_VALUE);
+  if (!is_plain(shape.Format) || (shape.Depth != 0 && !layers) || view.firstMipmapLevel != 0)
+    not_modelled("this view of an array");
+  const bool same = static_cast<std::uint32_t>(view.width) == shape.Width &&
+                    static_cast<std::uint32_t>(view.height) == shape.Height && view.firstLayer == 0 &&
+                    view.lastLayer == last_layer;
+  if (!same && layers) not_modelled("a view of an array that does not show all of its layers");
+  refuse_if(!same, CUDA_ERROR_INVALID_VALUE);
   const std::size_t bytes = element_bytes(shape.Format, shape.NumChannels);
   const bool blocks =
       view.format >= CU_RES_VIEW_FORMAT_UNSIGNED_BC1 && view.format <= CU_RES_VIEW_FORMAT_UNSIGNED_BC7;
   if (blocks && bytes >= 8 && shape.Format != CU_AD_FORMAT_FLOAT) not_modelled("a view of compressed blocks");
-  refuse_if(bytes_of_view(view.format) != bytes, CUDA_ERROR_INVALID_VALUE);
+  refuse_if(view.format != CU_RES_VIEW_FORMAT_NONE && bytes_of_view(view.format) != bytes,
+            CUDA_ERROR_INVALID_VALUE);
 }
 
 /// Textures and surfaces share the numbers, and a new object gets the lowest one that is free. Each context
@@ -141,12 +175,18 @@ CUresult Api::cuTexObjectCreate(CUtexObject* out, const CUDA_RESOURCE_DESC* reso
                                 const CUDA_TEXTURE_DESC* texture, const CUDA_RESOURCE_VIEW_DESC* view) {
   const auto home = context_for_arrays();
   refuse_if(out == nullptr || resource == nullptr || texture == nullptr, CUDA_ERROR_INVALID_VALUE);
-  check_resource(*resource, *home, false);
-  check_texture(*texture);
+  check_resource(*resource);
+  const auto whole = resource->resType == CU_RESOURCE_TYPE_ARRAY ? viewed(*resource) : nullptr;
+  check_texture(*texture, whole && whole->shape.Height != 0 && whole->shape.Depth == 0);
+  if (view != nullptr) check_view(*view, *resource);
+  refuse_foreign(*resource, *home);
+  if (view != nullptr && view->format == CU_RES_VIEW_FORMAT_NONE && viewed(*resource)) {
+    *out = 0;
+    refuse(CUDA_ERROR_INVALID_VALUE);
+  }
   auto made = std::make_shared<BoundMemory>();
   made->resource = *resource;
   made->texture = *texture;
-  if (view != nullptr) check_view(*view, *resource);
   if (view != nullptr) made->view = *view;
   *out = bind(std::move(made), *home);
   return CUDA_SUCCESS;
@@ -156,7 +196,8 @@ CUresult Api::cuTexObjectCreate(CUtexObject* out, const CUDA_RESOURCE_DESC* reso
 CUresult Api::cuSurfObjectCreate(CUsurfObject* out, const CUDA_RESOURCE_DESC* resource) {
   const auto home = context_for_arrays();
   refuse_if(resource == nullptr || resource->resType != CU_RESOURCE_TYPE_ARRAY, CUDA_ERROR_INVALID_VALUE);
-  check_resource(*resource, *home, true);
+  check_resource(*resource);
+  refuse_foreign(*resource, *home);
   if (out == nullptr) crash("there is no place for the surface object");
   auto made = std::make_shared<BoundMemory>();
   made->surface = true;

@@ -52,6 +52,12 @@ CUresult Api::cuMemAddressFree(CUdeviceptr address, size_t bytes) {
   return CUDA_SUCCESS;
 }
 
+/// A handle of something else is refused. A number that is no handle ends the process.
+void Api::refuse_other_kind(CUmemGenericAllocationHandle handle) const {
+  refuse_other_kind(reinterpret_cast<const void*>(static_cast<std::uintptr_t>(handle)),
+                    Kind::physical_memory);
+}
+
 const AddressRange* Api::range_of(std::uintptr_t address) const {
   const auto next = process_.ranges.upper_bound(address);
   if (next == process_.ranges.begin()) return nullptr;
@@ -125,6 +131,7 @@ void Api::end_if_unused(PhysicalMemory& memory) {
 }
 
 CUresult Api::cuMemRelease(CUmemGenericAllocationHandle handle) {
+  refuse_other_kind(handle);
   const auto released = physical(handle);
   refuse_if(released->references == 0, CUDA_ERROR_INVALID_VALUE);
   --released->references;
@@ -154,7 +161,8 @@ CUresult Api::cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* out, voi
 /// Memory is mapped as a whole.
 CUresult Api::cuMemMap(CUdeviceptr at, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
                        unsigned long long flags) {
-  refuse_if(bytes == 0 || flags != 0, CUDA_ERROR_INVALID_VALUE);
+  refuse_if(at == 0 || bytes == 0 || flags != 0, CUDA_ERROR_INVALID_VALUE);
+  refuse_other_kind(handle);
   const auto memory = physical(handle);
   refuse_if(memory->references == 0, CUDA_ERROR_INVALID_VALUE);
   refuse_if(bytes != memory->bytes || offset != 0, CUDA_ERROR_NOT_SUPPORTED);
@@ -192,13 +200,14 @@ std::vector<Allocation*> Api::whole_mappings(std::uintptr_t address, std::size_t
   return found;
 }
 
-/// Waits for no work. Addresses without memory are accepted between and instead of mappings.
+/// Waits for no work. Addresses without memory are accepted between and instead of mappings, and so are sizes
+/// that go on behind the last mapping. What lies in the next range of addresses stays.
 CUresult Api::cuMemUnmap(CUdeviceptr at, size_t bytes) {
   const auto address = static_cast<std::uintptr_t>(at);
   const AddressRange* const range = range_of(address);
-  refuse_if(range == nullptr || !range->contains(address, bytes) || !is_whole(bytes) || address % piece != 0,
-            CUDA_ERROR_INVALID_VALUE);
-  for (const Allocation* const each : whole_mappings(address, bytes)) {
+  refuse_if(range == nullptr || bytes == 0, CUDA_ERROR_INVALID_VALUE);
+  const std::size_t inside = range->address() + range->bytes() - address;
+  for (const Allocation* const each : whole_mappings(address, std::min(bytes, inside))) {
     const auto memory = each->mapping->memory;
     hide(each->address, each->bytes);
     process_.allocations.erase(each->address);
@@ -254,6 +263,7 @@ CUresult Api::cuMemExportToShareableHandle(void* out, CUmemGenericAllocationHand
                                            CUmemAllocationHandleType type, unsigned long long flags) {
   refuse_if(out == nullptr || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || flags != 0,
             CUDA_ERROR_INVALID_VALUE);
+  refuse_other_kind(handle);
   const auto memory = physical(handle);
   refuse_if((memory->properties.requestedHandleTypes & type) == 0, CUDA_ERROR_INVALID_VALUE);
   const int file = fcntl(memory->file, F_DUPFD_CLOEXEC, 0);
@@ -265,7 +275,11 @@ CUresult Api::cuMemExportToShareableHandle(void* out, CUmemGenericAllocationHand
 /// Each import has a handle of its own, and cannot be exported again.
 CUresult Api::cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* out, void* handle,
                                              CUmemAllocationHandleType type) {
-  refuse_if(out == nullptr || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, CUDA_ERROR_INVALID_VALUE);
+  refuse_if(out == nullptr, CUDA_ERROR_INVALID_VALUE);
+  refuse_if(type == CU_MEM_HANDLE_TYPE_WIN32 || type == CU_MEM_HANDLE_TYPE_WIN32_KMT,
+            CUDA_ERROR_NOT_SUPPORTED);
+  if (type == place::fabric) not_modelled("memory by a handle of a fabric");
+  refuse_if(type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, CUDA_ERROR_INVALID_VALUE);
   const int given = static_cast<int>(reinterpret_cast<std::intptr_t>(handle));
   char name[128] = {};
   const std::string link = "/proc/self/fd/" + std::to_string(given);

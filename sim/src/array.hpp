@@ -46,7 +46,11 @@ struct BoundMemory {
 /// A format of three channels of ten bits, and one of two: CU_AD_FORMAT_UNORM_INT_101010_2, since CUDA 12.8.
 inline constexpr int ten_bits = 0x50;
 
-/// The bytes of one element. Zero if no array has this format with this number of channels.
+/// Whether the format is one of blocks of 4 x 4 elements.
+bool is_compressed(CUarray_format);
+
+/// The bytes of one element. Zero for compressed blocks, and if no array has this format with this number of
+/// channels.
 std::size_t element_bytes(CUarray_format, unsigned channels);
 
 } // namespace cuevent::sim

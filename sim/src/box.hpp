@@ -16,11 +16,16 @@ enum class Memory {
   pageable,
 };
 
+/// Whether an array has memory. Without it, a sparse array has nothing there, and of a deferred one, the work
+/// fails.
+enum class Backing { memory, sparse, deferred };
+
 struct End {
   std::byte* start = nullptr;
   Memory kind = Memory::device;
   std::shared_ptr<const void> array{}; ///< keeps its bytes, if they are of an array
   bool by_address = false;             ///< the call does not say where it is
+  Backing backing = Backing::memory;
 };
 
 /// A copy of `depth` layers of `height` rows of `width` bytes.
@@ -32,6 +37,7 @@ struct Box {
   Memory source = Memory::device, target = Memory::device;
   bool by_address = false;                              ///< of a line: both ends
   std::shared_ptr<const void> from_array{}, to_array{}; ///< as in End
+  Backing from_backing = Backing::memory, to_backing = Backing::memory;
 
   std::size_t bytes() const { return width * height * depth; }
   template <class Row>

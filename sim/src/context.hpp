@@ -36,7 +36,10 @@ struct Context : Object {
   std::map<ThreadId, std::shared_ptr<Stream>> per_thread;
   std::shared_ptr<Stream> all_streams; ///< carries cuCtxRecordEvent, which belongs to no stream
   std::vector<std::shared_ptr<Operation>>
-      barriers;                     ///< from cuCtxWaitEvent: later work of all streams must wait
+      barriers; ///< from cuCtxWaitEvent: later work of all streams must wait
+  /// Of a primary context, from cuCtxWaitEvent of a green one for an event of another family: they hold the
+  /// first work on each stream of the family that has had none.
+  std::vector<std::shared_ptr<Operation>> first_use_waits;
   unsigned blocked_submitters = 0;  ///< threads blocked on a full launch queue
   std::shared_ptr<Context> primary; ///< for a green context
   unsigned multiprocessors = 0;     ///< of a green context

@@ -30,13 +30,11 @@ struct Graph : Object {
   bool child = false;                       ///< belongs to a node of another graph
   bool body = false;                        ///< belongs to a conditional node
   bool lost = false;                        ///< the same, and a failed capture has destroyed the graph
+  bool names_memory = false; ///< it has had a node that allocates or frees, or such a node was refused
   UserObjectReferences user_objects;
   std::shared_ptr<std::vector<ConditionalHandle>> conditional_handles; ///< null before the first one
   std::weak_ptr<Object> only_exec;                                     ///< of a graph with memory nodes
 };
-
-/// Whether the graph itself allocates or frees.
-bool has_memory_nodes(const Graph&);
 
 bool is_of_memory(CUgraphNodeType); ///< it allocates or frees
 const std::shared_ptr<GraphMemory>& graph_memory_of(const Work&);

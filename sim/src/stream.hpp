@@ -31,6 +31,7 @@ struct Stream : Object {
   std::shared_ptr<Context> green; ///< set by cuGreenCtxStreamCreate
   std::shared_ptr<Operation> tail;
   std::shared_ptr<Operation> seen_tail; ///< the last operation that a query of the stream notices
+  bool used = false;                    ///< it has had more than records of events
   std::size_t pending = 0;              ///< submissions that have not completed
   std::size_t queued = 0;               ///< places that they take in the launch queue
   bool held = false;

@@ -5,6 +5,7 @@
 #include "fixture.hpp"
 
 #include <array>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <initializer_list>
@@ -202,12 +203,115 @@ TEST_CASE("an array tells its shape, counts as memory, and is destroyed once") {
   CHECK(f.cu.array_descriptor(&rows, nullptr) == CUDA_ERROR_INVALID_HANDLE);
   CHECK(f.cu.array_destroy(nullptr) == CUDA_ERROR_INVALID_HANDLE);
   OK(f.cu.array_destroy(made));
-  CHECK(f.cu.array_destroy(made) == CUDA_ERROR_CONTEXT_IS_DESTROYED);
-  CHECK(f.cu.array_descriptor(&rows, made) == CUDA_ERROR_CONTEXT_IS_DESTROYED);
   CHECK(f.cu.array_create(nullptr, &rows) == refused);
   CHECK(f.cu.array_create(&made, nullptr) == refused);
   CHECK(f.cu.array_create_3d(nullptr, &box) == refused);
   CHECK(f.cu.array_create_3d(&made, nullptr) == refused);
+}
+
+TEST_CASE("a use of a destroyed array ends the program") {
+  const Death death = death_of([] {
+    Arrays f;
+    const CUarray made = f.make(shape(64, 64));
+    OK(f.cu.array_destroy(made));
+    CUDA_ARRAY_DESCRIPTOR rows{};
+    f.cu.array_descriptor(&rows, made);
+  });
+  CHECK(death.aborted);
+  CHECK(death.says("array #1"));
+}
+
+TEST_CASE("flags of arrays go together if each two of them do") {
+  Arrays f;
+  constexpr unsigned gather = CUDA_ARRAY3D_TEXTURE_GATHER, sparse = CUDA_ARRAY3D_SPARSE,
+                     deferred = CUDA_ARRAY3D_DEFERRED_MAPPING, surface = CUDA_ARRAY3D_SURFACE_LDST,
+                     layered = CUDA_ARRAY3D_LAYERED, cubemap = CUDA_ARRAY3D_CUBEMAP;
+  for (const unsigned flags :
+       {surface | gather, gather | sparse, surface | gather | deferred, 0x100 | surface | deferred})
+    OK(f.creation(shape(64, 32, 0, flags)));
+  for (const unsigned flags : {sparse | surface, sparse | deferred, 0x100 | sparse | surface, 0x10U, 0x20U})
+    CHECK(f.creation(shape(64, 32, 0, flags)) == refused);
+  OK(f.creation(shape(64, 32, 4, layered | surface | deferred)));
+  CHECK(f.creation(shape(64, 0, 4, layered | sparse)) == refused);
+  CHECK(f.creation(shape(64, 64, 6, cubemap | sparse)) == refused);
+  OK(f.creation(shape(64, 32, 0, 0x8000'0000)));
+  const std::size_t beyond = std::size_t{1} << 32; // the lower bits of a size count
+  OK(f.creation(shape(64 + beyond, 32 + beyond)));
+  CHECK(f.creation(shape(beyond, 32)) == refused);
+}
+
+TEST_CASE("an array of compressed blocks has a block for 16 elements") {
+  Arrays f;
+  std::size_t before = 0, after = 0, total = 0;
+  OK(f.cu.memory_info(&before, &total));
+  const CUarray made = f.make(shape(1024, 1024, 0, 0, 0x91, 4)); // blocks of 8 bytes
+  OK(f.cu.memory_info(&after, &total));
+  CHECK(before - after == 1024 * 1024 / 2);
+  OK(f.cu.array_destroy(made));
+  CHECK(f.creation(shape(1024, 1024, 0, 0, 0x91, 1)) == refused);
+}
+
+TEST_CASE("a handle of something else is refused where an array is looked at first") {
+  Arrays f;
+  const CUDA_ARRAY3D_DESCRIPTOR wish = shape(64, 32);
+  CUmipmappedArray levels = nullptr;
+  OK(f.cu.mipmapped_create(&levels, &wish, 2));
+  const auto array = reinterpret_cast<CUarray>(levels);
+  CUarray out = nullptr;
+  CHECK(f.cu.copy_host_to_array(array, 0, f.source.data(), 64) == refused);
+  CHECK(f.cu.array_plane(&out, array, 0) == refused);
+  CHECK(f.cu.mipmapped_level(&out, reinterpret_cast<CUmipmappedArray>(f.make(wish)), 0) == refused);
+  OK(f.cu.mipmapped_destroy(levels));
+}
+
+TEST_CASE("a copy of a sparse array without memory succeeds, and one of a deferred array faults") {
+  Arrays f;
+  const CUarray sparse = f.make(shape(64, 32, 0, CUDA_ARRAY3D_SPARSE));
+  Bytes found(64);
+  OK(f.cu.copy_host_to_array(sparse, 0, f.source.data(), 64));
+  OK(f.cu.copy_array_to_host(found.data(), sparse, 0, 64));
+  for (const bool of_host : {true, false}) {
+    const Death death = death_of([of_host] {
+      Arrays g;
+      const CUarray deferred = g.make(shape(64, 32, 0, CUDA_ARRAY3D_DEFERRED_MAPPING));
+      CUdeviceptr memory = 0;
+      OK(g.cu.allocate(&memory, 64));
+      Bytes to(64);
+      if (of_host) {
+        CHECK(g.cu.copy_array_to_host(to.data(), deferred, 0, 64) == CUDA_ERROR_LAUNCH_FAILED);
+      } else {
+        OK(g.cu.copy_array_to_device(memory, deferred, 0, 64));
+        CHECK(g.cu.context_synchronize() == CUDA_ERROR_ILLEGAL_ADDRESS);
+      }
+      std::abort(); // instead of the end of a process with a fault
+    });
+    CHECK(death.aborted);
+    CHECK_FALSE(death.says("FAILED"));
+  }
+}
+
+TEST_CASE("a view of rows shows all of them, and one of plain memory is not looked at") {
+  Arrays f;
+  const CUDA_RESOURCE_DESC of = f.resource(f.make(shape(64, 32, 0, 0, CU_AD_FORMAT_FLOAT)));
+  CUDA_RESOURCE_VIEW_DESC view{};
+  view.format = CU_RES_VIEW_FORMAT_FLOAT_1X32;
+  view.width = 64;
+  view.height = 32;
+  OK(f.texture(of, {}, &view));
+  CUdeviceptr memory = 0;
+  OK(f.cu.allocate(&memory, 1 << 16));
+  view.width = 63;
+  CHECK(f.texture(of, {}, &view) == refused);
+  OK(f.texture(f.line(memory), {}, &view));
+  view.width = 64;
+  view.reserved[0] = 1;
+  CHECK(f.texture(of, {}, &view) == refused);
+  view.reserved[0] = 0;
+  view.format = CU_RES_VIEW_FORMAT_NONE;
+  CUtexObject made = 77;
+  const CUDA_TEXTURE_DESC plain{};
+  CHECK(f.cu.texture_create(&made, &of, &plain, &view) == refused);
+  CHECK(made == 0);
 }
 
 TEST_CASE("only deferred and sparse arrays tell about their memory") {

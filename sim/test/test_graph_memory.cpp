@@ -3,6 +3,8 @@
 #include "death.hpp"
 #include "fixture.hpp"
 
+#include <functional>
+
 namespace sim = cuevent::sim;
 
 namespace {
@@ -208,6 +210,59 @@ TEST_CASE_METHOD(MemoryFixture, "a launch frees only what is allocated", "[graph
   OK(cu.graph_launch(allocates, stream));
   OK(cu.graph_launch(frees, stream));
   CHECK(cu.graph_launch(frees, stream) == CUDA_ERROR_INVALID_VALUE);
+}
+
+TEST_CASE_METHOD(MemoryFixture, "a graph whose allocation or free was refused counts as one with memory",
+                 "[graph_memory]") {
+  CUdeviceptr memory = 0;
+  OK(cu.allocate(&memory, 64));
+  const auto clones = [this](const std::function<void(CUgraph)>& call) {
+    CUgraph graph = nullptr, copy = nullptr;
+    OK(cu.graph_create(&graph, 0));
+    call(graph);
+    return clone(&copy, graph);
+  };
+  CUgraphNode node = nullptr;
+  CUDA_MEM_ALLOC_NODE_PARAMS wanted = parameters();
+  CHECK(clones([](CUgraph) {}) == CUDA_SUCCESS);
+  CHECK(clones([&](CUgraph graph) {
+          CHECK(add_free(&node, graph, nullptr, 0, memory) == CUDA_ERROR_INVALID_VALUE);
+        }) == CUDA_ERROR_NOT_SUPPORTED);
+  wanted.bytesize = std::size_t{1} << 50;
+  CHECK(clones([&](CUgraph graph) {
+          CHECK(add_allocation(&node, graph, nullptr, 0, &wanted) == CUDA_ERROR_OUT_OF_MEMORY);
+        }) == CUDA_ERROR_NOT_SUPPORTED);
+  wanted.bytesize = 0;
+  CHECK(clones([&](CUgraph graph) {
+          CHECK(add_allocation(&node, graph, nullptr, 0, &wanted) == CUDA_ERROR_INVALID_VALUE);
+        }) == CUDA_SUCCESS);
+}
+
+TEST_CASE_METHOD(MemoryFixture, "a node names each place once that may use what it allocates",
+                 "[graph_memory]") {
+  CUgraph graph = nullptr;
+  OK(cu.graph_create(&graph, 0));
+  CUmemAccessDesc access[2] = {};
+  for (CUmemAccessDesc& each : access) {
+    each.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    each.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  }
+  CUDA_MEM_ALLOC_NODE_PARAMS wanted = parameters();
+  CUgraphNode node = nullptr;
+  wanted.accessDescs = access;
+  const auto add = [&](std::size_t count) {
+    wanted.accessDescCount = count;
+    return add_allocation(&node, graph, nullptr, 0, &wanted);
+  };
+  OK(add(1));
+  CHECK(add(2) == CUDA_ERROR_INVALID_VALUE);
+  access[0].location.id = 1;
+  CHECK(add(1) == CUDA_ERROR_INVALID_DEVICE);
+  access[0].location = {};
+  CHECK(add(1) == CUDA_ERROR_INVALID_VALUE);
+  access[0] = access[1];
+  access[0].flags = CU_MEM_ACCESS_FLAGS_PROT_READ;
+  CHECK(add(1) == CUDA_ERROR_NOT_SUPPORTED);
 }
 
 TEST_CASE_METHOD(MemoryFixture, "an exec is updated from the graph that has its memory", "[graph_memory]") {

@@ -148,6 +148,18 @@ TEST_CASE("a fill whose memory is unmapped before it runs ends with a fault") {
   OK(f.cu.address_free(range, piece)); // works after a fault
 }
 
+TEST_CASE("addresses without memory are unmapped, and so is a mapping within a larger size") {
+  VirtualMemory f;
+  const CUdeviceptr range = f.reserve(2 * piece);
+  OK(f.cu.memory_unmap(range + 1, 77)); // nothing is there
+  OK(f.cu.memory_map(range, piece, 0, f.create(), 0));
+  CHECK(f.cu.memory_unmap(range, piece - 1) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(f.cu.memory_unmap(range + 1, piece) == CUDA_ERROR_INVALID_VALUE);
+  OK(f.cu.memory_unmap(range, ~std::size_t{0}));
+  OK(f.cu.memory_unmap(range + piece, piece));
+  CHECK(f.cu.memory_unmap(range + 2 * piece, piece) == CUDA_ERROR_INVALID_VALUE);
+}
+
 TEST_CASE("released memory that is mapped nowhere is gone") {
   const Death death = death_of([] {
     VirtualMemory f;

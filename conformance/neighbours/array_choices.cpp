@@ -3,6 +3,7 @@
 #include "structure.hpp"
 
 #include <cstdio>
+#include <iterator>
 
 namespace neighbours {
 namespace {
@@ -86,6 +87,21 @@ Change<Deep> to_shape(const std::string& label, const Shape& shape, unsigned fla
           }};
 }
 
+// Three flags of an array of rows, and two more than its form needs for any other.
+void add_combinations(std::vector<Change<Deep>>& all) {
+  constexpr unsigned others[] = {surface, CUDA_ARRAY3D_TEXTURE_GATHER, CUDA_ARRAY3D_SPARSE,
+                                 CUDA_ARRAY3D_DEFERRED_MAPPING, 0x100};
+  constexpr Shape rows = {"rows", 64, 32, 0, 0};
+  for (std::size_t one = 0; one < std::size(others); ++one)
+    for (std::size_t other = one + 1; other < std::size(others); ++other) {
+      const unsigned two = others[one] | others[other];
+      for (const Shape& shape : with_each_flag)
+        all.push_back(to_shape(std::string(shape.name) + "_" + hexadecimal(two), shape, two));
+      for (std::size_t third = other + 1; third < std::size(others); ++third)
+        all.push_back(to_shape("rows_" + hexadecimal(two | others[third]), rows, two | others[third]));
+    }
+}
+
 std::vector<Change<Deep>> deep_changes() {
   auto all = flat_changes<Deep>();
   for (const Change<Deep>& change :
@@ -109,6 +125,7 @@ std::vector<Change<Deep>> deep_changes() {
   }
   for (const Shape& shape : at_limits)
     all.push_back(to_shape(shape.name, shape, 0));
+  add_combinations(all);
   return all;
 }
 

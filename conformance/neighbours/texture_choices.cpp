@@ -2,6 +2,8 @@
 // Texture and surface objects as arguments, and their descriptions.
 #include "structure.hpp"
 
+#include <cstdint>
+
 namespace neighbours {
 namespace {
 
@@ -69,6 +71,12 @@ Change<Resource> changed_rows(const char* label, std::function<void(Stage&, Reso
     r.res.pitch2D.member = converted<std::remove_reference_t<decltype(r.res.pitch2D.member)>>(value);        \
   })
 
+// As the addresses of textures are.
+CUdeviceptr aligned(void* memory) {
+  constexpr std::uintptr_t alignment = 512;
+  return (reinterpret_cast<std::uintptr_t>(memory) + alignment - 1) / alignment * alignment;
+}
+
 void add_device_memory(Changes& all) {
   for (const Change<Resource>& change : {changed_line("", [](Stage&, Resource&) {}),
                                          LINE("_null", devPtr, 0),
@@ -78,7 +86,7 @@ void add_device_memory(Changes& all) {
                                          LINE("_pinned", devPtr, s.pinned()),
                                          LINE("_managed", devPtr, s.managed()),
                                          LINE("_of_other_context", devPtr, s.other_memory()),
-                                         LINE("_pageable", devPtr, s.room(4096)),
+                                         LINE("_pageable", devPtr, aligned(s.room(8192))),
                                          LINE("_of_0_bytes", sizeInBytes, 0),
                                          LINE("_of_1_byte", sizeInBytes, 1),
                                          LINE("_of_3_bytes", sizeInBytes, 3),

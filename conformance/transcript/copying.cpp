@@ -736,6 +736,130 @@ void foreign_callers(Lab& lab) {
         lab.shows(std::string(copy_name) + "." + caller_name + "." + on_name, joined(parts));
       }
 }
+
+// What copies in a primary context come after, next to a green context of it that has held work or waits for
+// some. Copies within the host are no work of a device.
+void behind_green_waits(Lab& lab) {
+  const Api& cu = lab.cu;
+  const Green green(lab);
+  const Current primary(lab, green.primary);
+  Stream other(lab), own(lab, CU_STREAM_DEFAULT);
+  for (const auto& [owner_name, owner] : {std::pair{"primary", green.primary}, {"green", green.context}}) {
+    const auto memory = made_in<Kinds>(lab, owner);
+    const CUdeviceptr half = memory.device + size / 2, pinned_half = memory.pinned + size / 2;
+    const std::tuple<const char*, CUdeviceptr, CUdeviceptr> copies[] = {
+        {"within_device", half, memory.device},
+        {"to_pinned", memory.pinned, half},
+        {"from_pinned", half, memory.pinned},
+        {"from_pageable", half, memory.pageable},
+        {"pinned_to_itself", memory.pinned, memory.pinned},
+        {"within_pinned", pinned_half, memory.pinned},
+        {"pinned_to_pageable", memory.pageable, memory.pinned}};
+    for (const char* const hold :
+         {"nothing", "stream", "record", "wait_for_stream", "wait_for_record", "wait_for_other"})
+      for (const auto& [copy_name, to, from] : copies)
+        for (const auto& [on_name, on] :
+             {std::pair{"legacy", CU_STREAM_LEGACY}, {"blocking", CUstream(own)}}) {
+          const std::string name = hold;
+          CUstream held = nullptr;
+          {
+            const Current there(lab, green.context);
+            lab.must(cu.StreamCreate(&held, CU_STREAM_DEFAULT), "stream");
+          }
+          const bool by_other = name == "wait_for_other" || name == "nothing";
+          Event pending(lab);
+          Gate gate(lab, by_other ? CUstream(other) : held);
+          if (name.ends_with("record")) lab.must(cu.CtxRecordEvent(green.context, pending), "record");
+          if (name == "wait_for_stream" || name == "wait_for_other")
+            lab.must(cu.EventRecord(pending, by_other ? CUstream(other) : held), "record of a stream");
+          if (name.starts_with("wait")) lab.must(cu.CtxWaitEvent(green.context, pending), "wait");
+          Background call(lab, [&, to = to, from = from, on = on] {
+            const Current here(lab, green.primary);
+            return cu.MemcpyAsync(to, from, 4, on);
+          });
+          const bool returns = call.returns_within(100ms);
+          for (int i = 0; i < 20 && returns && cu.StreamQuery(on) != CUDA_SUCCESS; ++i)
+            std::this_thread::sleep_for(10ms); // for work that nothing holds
+          const char* const done = !returns                             ? "waits"
+                                   : cu.StreamQuery(on) == CUDA_SUCCESS ? "done"
+                                                                        : "pending";
+          gate.open();
+          lab.must(call.join(), "copy");
+          lab.must(cu.StreamSynchronize(held), "synchronize");
+          lab.must(cu.CtxSynchronize(), "synchronize");
+          lab.must(cu.StreamDestroy(held), "destroy");
+          lab.shows(std::string(owner_name) + "." + hold + "." + copy_name + "." + on_name, done);
+        }
+  }
+}
+
+// What a copy on a stream of the home context comes after, with memory of a green context, once
+// cuCtxWaitEvent was called for it or for its primary context. Random programs showed that it then waits.
+// Where one copy waits, everything is opened, and the answers that follow are those without a wait.
+void after_context_waits(Lab& lab) {
+  const Api& cu = lab.cu;
+  const Green green(lab);
+  Stream alone(lab), blocking(lab, CU_STREAM_DEFAULT);
+  const auto memory = made_in<Kinds>(lab, green.context);
+  const CUdeviceptr half = memory.device + size / 2;
+  const std::tuple<const char*, CUdeviceptr, CUdeviceptr> copies[] = {
+      {"within_device", half, memory.device},
+      {"to_itself", half, half},
+      {"from_pinned", half, memory.pinned},
+      {"from_pageable", half, memory.pageable},
+      {"to_pinned", memory.pinned, half}};
+  const std::pair<const char*, CUcontext> contexts[] = {{"primary", green.primary}, {"green", green.context}};
+  for (const auto& [waiter_name, waiter] : contexts)
+    for (const char* const awaited : {"nothing", "never_recorded", "complete", "pending"})
+      for (const auto& [holder_name, holder] : contexts)
+        for (const char* const hold : {"legacy", "blocking", "alone", "afterwards"}) {
+          const Current there(lab, holder);
+          Stream held_blocking(lab, CU_STREAM_DEFAULT), held_alone(lab);
+          const std::string name = hold, event_name = awaited;
+          const CUstream held = name == "legacy"     ? CU_STREAM_LEGACY
+                                : name == "blocking" ? CUstream(held_blocking)
+                                                     : CUstream(held_alone);
+          const Current in_primary(lab, green.primary);
+          Event event(lab);
+          Stream other(lab);
+          std::optional<Gate> gate, gate_of_event;
+          if (name != "afterwards") gate.emplace(lab, held);
+          if (event_name == "pending") gate_of_event.emplace(lab, other);
+          if (event_name == "pending" || event_name == "complete")
+            lab.must(cu.EventRecord(event, other), "record");
+          if (event_name != "nothing") lab.must(cu.CtxWaitEvent(waiter, event), "wait");
+          if (name == "afterwards") gate.emplace(lab, held);
+          std::vector<std::string> parts;
+          for (const auto& [copy_name, to, from] : copies)
+            for (const auto& [on_name, on] :
+                 {std::pair{" alone ", CUstream(alone)}, {" blocking ", CUstream(blocking)}}) {
+              Background call(lab, [&, to = to, from = from, on = on] {
+                const Current here(lab, lab.home);
+                return cu.MemcpyAsync(to, from, 4, on);
+              });
+              bool returns = call.returns_within(60ms);
+              for (int i = 0; i < 3 && returns && cu.StreamQuery(on) != CUDA_SUCCESS; ++i)
+                std::this_thread::sleep_for(5ms);
+              parts.push_back(std::string(copy_name) + on_name +
+                              (!returns                             ? "w"
+                               : cu.StreamQuery(on) == CUDA_SUCCESS ? "+"
+                                                                    : "-"));
+              if (parts.back().back() == '+') continue;
+              // Later answers would be about this copy.
+              gate->open();
+              if (gate_of_event) gate_of_event->open();
+              lab.must(call.join(), "copy");
+              break;
+            }
+          gate->open();
+          if (gate_of_event) gate_of_event->open();
+          lab.must(cu.StreamSynchronize(alone), "synchronize");
+          lab.must(cu.StreamSynchronize(blocking), "synchronize");
+          lab.must(cu.CtxSynchronize(), "synchronize");
+          lab.shows(std::string(waiter_name) + ".for_" + awaited + "." + holder_name + "." + hold,
+                    joined(parts));
+        }
+}
 #endif
 
 // Work of each kind, so small that it is done at once if nothing holds it.
@@ -855,10 +979,12 @@ std::vector<Scenario> copying_scenarios() {
 #if CUDA_VERSION >= 12050
         {"copying.green_contexts", green_contexts, Place::child, 1, 5},
         {"copying.foreign_memory", foreign_memory, Place::child},
-        {"copying.foreign_callers.of_home", foreign_callers<0>, Place::probe, 1, 15},
-        {"copying.foreign_callers.of_second", foreign_callers<1>, Place::probe, 1, 15},
-        {"copying.foreign_callers.of_primary", foreign_callers<2>, Place::probe, 1, 15},
-        {"copying.foreign_callers.of_green", foreign_callers<3>, Place::probe, 1, 15},
+        {"copying.after_context_waits", after_context_waits, Place::child, 1, 10},
+        {"copying.behind_green_waits", behind_green_waits, Place::child, 1, 10},
+        {"copying.foreign_callers.of_home", foreign_callers<0>, Place::child, 1, 10},
+        {"copying.foreign_callers.of_second", foreign_callers<1>, Place::child, 1, 10},
+        {"copying.foreign_callers.of_primary", foreign_callers<2>, Place::child, 1, 10},
+        {"copying.foreign_callers.of_green", foreign_callers<3>, Place::child, 1, 10},
 #endif
         {"copying.queries", queries, Place::child, 1, 3},
   };

@@ -3,7 +3,9 @@
 
 #include "lab.hpp"
 
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 namespace transcript {
 namespace {
@@ -271,7 +273,144 @@ void more_resources(Lab& lab) {
       show(question + ".rest", CUDA_SUCCESS, rest);
     }
 }
+
+// What a wait of a green context holds, in it and beside it: for an event of each context, by a caller in
+// each, before and after the first record on the default stream of the green context.
+void waits(Lab& lab) {
+  const Api& cu = lab.cu;
+  const Green green(lab);
+  const std::pair<const char*, CUcontext> contexts[] = {
+      {"primary", green.primary}, {"green", green.context}, {"second", lab.second_context()}};
+  for (const char* const when : {"unused", "used"}) {
+    if (when == std::string_view("used")) {
+      const Current there(lab, green.context);
+      Event done(lab);
+      lab.must(cu.EventRecord(done, CU_STREAM_LEGACY), "record");
+      lab.must(cu.CtxSynchronize(), "synchronize");
+    }
+    for (const auto& [owner_name, owner] : contexts)
+      for (const auto& [caller_name, caller] : contexts) {
+        const Current there(lab, owner);
+        Stream held(lab);
+        Event awaited(lab);
+        Gate gate(lab, held);
+        lab.must(cu.EventRecord(awaited, held), "record");
+        const Current here(lab, caller);
+        std::vector<std::string> parts{lab.name_of(cu.CtxWaitEvent(green.context, awaited))};
+        for (const auto& [asked_name, asked] : contexts) {
+          const Current inside(lab, asked);
+          Stream blocking(lab, CU_STREAM_DEFAULT);
+          Event of_default(lab), of_blocking(lab);
+          lab.must(cu.EventRecord(of_default, CU_STREAM_LEGACY), "record");
+          lab.must(cu.EventRecord(of_blocking, blocking), "record");
+          std::this_thread::sleep_for(std::chrono::milliseconds(10));
+          parts.push_back(std::string(asked_name) + " " +
+                          (cu.EventQuery(of_default) == CUDA_SUCCESS ? "+" : "-") +
+                          (cu.EventQuery(of_blocking) == CUDA_SUCCESS ? "+" : "-"));
+        }
+        gate.open();
+        for (const auto& [name, context] : contexts) {
+          const Current inside(lab, context);
+          lab.must(cu.CtxSynchronize(), "synchronize");
+        }
+        lab.shows(std::string(when) + ".event_of_" + owner_name + ".called_in_" + caller_name, joined(parts));
+      }
+  }
+}
+
+// A wait of a green context for an event of a context of another family: whether it holds streams that are
+// there already or made later, before and after their first work, and another green context.
+void foreign_waits(Lab& lab) {
+  const Api& cu = lab.cu;
+  const Green green(lab), sibling(lab);
+  const CUcontext second = lab.second_context();
+  for (const char* const use : {"nothing_used", "blocking_used", "legacy_used"})
+    for (const bool destroyed : {true, false}) {
+      const Current outside(lab, second);
+      Stream held(lab);
+      CUevent awaited = nullptr;
+      lab.must(cu.EventCreate(&awaited, CU_EVENT_DISABLE_TIMING), "event");
+      const Current here(lab, green.primary);
+      Stream alone(lab), used(lab), blocking(lab, CU_STREAM_DEFAULT);
+      const auto work_on = [&](CUstream on) {
+        lab.must(cu.StreamWriteValue32(on, Lab::address(lab.word()), 1, 0), "write");
+        lab.must(cu.StreamSynchronize(on), "synchronize");
+      };
+      work_on(used);
+      if (use == std::string_view("blocking_used")) work_on(blocking);
+      if (use == std::string_view("legacy_used")) work_on(CU_STREAM_LEGACY);
+      Gate gate(lab, held);
+      lab.must(cu.EventRecord(awaited, held), "record");
+      lab.must(cu.CtxWaitEvent(green.context, awaited), "wait");
+      if (destroyed) lab.must(cu.EventDestroy(awaited), "destroy");
+      std::vector<std::string> parts;
+      const auto ask = [&](const char* name, CUstream on) {
+        Event event(lab);
+        lab.must(cu.EventRecord(event, on), "record");
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        parts.push_back(std::string(name) + (cu.EventQuery(event) == CUDA_SUCCESS ? " +" : " -"));
+      };
+      Stream later(lab);
+      ask("alone", alone);
+      ask("used", used);
+      ask("later", later);
+      {
+        const Current inside(lab, sibling.context);
+        Stream stream(lab);
+        ask("sibling", stream);
+      }
+      ask("blocking", blocking);
+      ask("legacy", CU_STREAM_LEGACY);
+      ask("alone again", alone);
+      gate.open();
+      lab.must(cu.StreamSynchronize(held), "synchronize");
+      lab.must(cu.CtxSynchronize(), "synchronize");
+      if (!destroyed) lab.must(cu.EventDestroy(awaited), "destroy");
+      lab.shows(std::string(use) + (destroyed ? ".destroyed" : ".kept"), joined(parts));
+    }
+}
+
+// Whether a record of a context comes after a stream that only waits: for the event that is recorded, for
+// another one of the family, and for one of another context.
+void records_of_waits(Lab& lab) {
+  const Api& cu = lab.cu;
+  const Green green(lab);
+  const std::pair<const char*, CUcontext> contexts[] = {
+      {"primary", green.primary}, {"green", green.context}, {"home", lab.home}};
+  for (const auto& [name, context] : contexts)
+    for (const unsigned flags : {CU_STREAM_NON_BLOCKING, CU_STREAM_DEFAULT})
+      for (const bool timed : {false, true})
+        for (const char* const which : {"the_same", "another", "foreign"}) {
+          const bool same = which == std::string_view("the_same"),
+                     foreign = which == std::string_view("foreign");
+          const Current here(lab, context);
+          Stream waiting(lab, flags);
+          Event event(lab, timed ? CU_EVENT_DEFAULT : CU_EVENT_DISABLE_TIMING);
+          const Current there(lab, foreign               ? lab.second_context()
+                                   : context == lab.home ? lab.home
+                                                         : green.primary);
+          Stream held(lab);
+          Event other(lab);
+          Gate gate(lab, held);
+          const CUevent awaited = same ? event : other;
+          lab.must(cu.EventRecord(awaited, held), "record");
+          const Current back(lab, context);
+          lab.must(cu.StreamWaitEvent(waiting, awaited, 0), "wait");
+          const std::string result = lab.name_of(cu.CtxRecordEvent(context, event));
+          std::this_thread::sleep_for(std::chrono::milliseconds(10));
+          lab.shows(std::string(name) + (flags == CU_STREAM_DEFAULT ? ".blocking" : ".alone") +
+                        (timed ? ".timed." : ".") + which,
+                    joined({result, cu.EventQuery(event) == CUDA_SUCCESS ? "done" : "pending"}));
+          gate.open();
+          lab.must(cu.StreamSynchronize(held), "synchronize");
+          lab.must(cu.StreamSynchronize(waiting), "synchronize");
+          lab.must(cu.CtxSynchronize(), "synchronize");
+        }
+}
 #else
+void waits(Lab&) {}
+void foreign_waits(Lab&) {}
+void records_of_waits(Lab&) {}
 void resources(Lab&) {}
 void more_resources(Lab&) {}
 void events(Lab&) {}
@@ -285,6 +424,9 @@ std::vector<Scenario> green_scenarios() {
   return {{"green.events", events, Place::child},
           {"green.streams", streams, Place::child},
           {"green.host_flags", host_flags, Place::child},
+          {"green.waits", waits, Place::child},
+          {"green.foreign_waits", foreign_waits, Place::child},
+          {"green.records_of_waits", records_of_waits, Place::child},
           {"green.resources", resources, Place::child},
           {"green.more_resources", more_resources, Place::child}};
 }

@@ -85,6 +85,8 @@ std::shared_ptr<const NodeParameters> Api::captured_parameters(const Box& box) c
 }
 
 Work Api::box_work(const Box& box) {
+  if (box.from_backing != Backing::memory || box.to_backing != Backing::memory)
+    not_modelled("a node that copies a deferred or sparse array");
   const auto extent = [&box](std::size_t pitch, std::size_t layer) {
     return (box.depth - 1) * layer + (box.height - 1) * pitch + box.width;
   };

@@ -290,6 +290,19 @@ TEST_CASE("a copy of a sparse array without memory succeeds, and one of a deferr
   }
 }
 
+TEST_CASE("a node that copies an array without memory is not modelled") {
+  const Death death = death_of([] {
+    Arrays f;
+    const CUarray sparse = f.make(shape(16, 8, 0, CUDA_ARRAY3D_SPARSE));
+    const CUDA_MEMCPY3D copy = f.box_to(sparse, 0, 16, 8, 1);
+    CUgraph graph = nullptr;
+    CUgraphNode node = nullptr;
+    OK(f.cu.graph_create(&graph, 0));
+    f.cu.add_copy_node(&node, graph, nullptr, 0, &copy, f.context);
+  });
+  CHECK(death.says("a node that copies a deferred or sparse array"));
+}
+
 TEST_CASE("a view of rows shows all of them, and one of plain memory is not looked at") {
   Arrays f;
   const CUDA_RESOURCE_DESC of = f.resource(f.make(shape(64, 32, 0, 0, CU_AD_FORMAT_FLOAT)));

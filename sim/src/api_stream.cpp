@@ -245,7 +245,9 @@ CUresult Api::cuStreamWaitEvent(CUstream stream_handle, CUevent event_handle, un
     const bool harms = std::any_of(beside.begin(), beside.end(), [](auto* one) { return one->active(); });
     if (event_handle != nullptr && harms) // the capture of the event is harmed, too, if it is of the family
       if (const auto other = event(event_handle)->recording->capture)
-        if (other->origin->home.context->family() == who->home.context->family()) other->invalidated = true;
+        if (other->streams.empty() || // of one that is over, the origin may be gone
+            other->streams.front()->home.context->family() == who->home.context->family())
+          other->invalidated = true;
     implicit_check(*who);
   }
   refuse_if((flags & ~static_cast<unsigned>(CU_EVENT_WAIT_EXTERNAL)) != 0, CUDA_ERROR_INVALID_VALUE);

@@ -692,6 +692,16 @@ void foreign_memory(Lab& lab) {
   }
 }
 
+// Copies on streams, with this memory: their name, and where they go to and come from.
+std::array<std::tuple<const char*, CUdeviceptr, CUdeviceptr>, 5> copies_with(const Kinds& memory) {
+  const CUdeviceptr half = memory.device + size / 2;
+  return {{{"within_device", half, memory.device},
+           {"to_itself", half, half},
+           {"from_pinned", half, memory.pinned},
+           {"from_pageable", half, memory.pageable},
+           {"to_pinned", memory.pinned, half}}};
+}
+
 // What a copy on a created stream of the home context comes after, called in each context, with memory of
 // one: on a stream that waits for no other, and on one that waits for the legacy stream. Each while a stream
 // of one context is held: its legacy stream, and created ones of both kinds.
@@ -702,13 +712,7 @@ void foreign_callers(Lab& lab) {
   Stream alone(lab), blocking(lab, CU_STREAM_DEFAULT);
   const Contexts contexts = all_contexts(lab, green);
   const auto memory = made_in<Kinds>(lab, contexts.at(of).second);
-  const CUdeviceptr half = memory.device + size / 2;
-  const std::tuple<const char*, CUdeviceptr, CUdeviceptr> copies[] = {
-      {"within_device", half, memory.device},
-      {"to_itself", half, half},
-      {"from_pinned", half, memory.pinned},
-      {"from_pageable", half, memory.pageable},
-      {"to_pinned", memory.pinned, half}};
+  const auto copies = copies_with(memory);
   for (const auto& [caller_name, caller] : contexts)
     for (const auto& [copy_name, to, from] : copies)
       for (const auto& [on_name, on] :
@@ -801,13 +805,7 @@ void after_context_waits(Lab& lab) {
   const Green green(lab);
   Stream alone(lab), blocking(lab, CU_STREAM_DEFAULT);
   const auto memory = made_in<Kinds>(lab, green.context);
-  const CUdeviceptr half = memory.device + size / 2;
-  const std::tuple<const char*, CUdeviceptr, CUdeviceptr> copies[] = {
-      {"within_device", half, memory.device},
-      {"to_itself", half, half},
-      {"from_pinned", half, memory.pinned},
-      {"from_pageable", half, memory.pageable},
-      {"to_pinned", memory.pinned, half}};
+  const auto copies = copies_with(memory);
   const std::pair<const char*, CUcontext> contexts[] = {{"primary", green.primary}, {"green", green.context}};
   for (const auto& [waiter_name, waiter] : contexts)
     for (const char* const awaited : {"nothing", "never_recorded", "complete", "pending"})

@@ -198,6 +198,9 @@ TEST_CASE_METHOD(Fixture, "a wait before its signal is legal only if the caller 
                   InvalidValue);
 }
 
+// A minute of a stepped clock is over in a fraction of a real second, and the other thread may come later.
+constexpr auto until_another_thread = std::chrono::hours::max();
+
 TEST_CASE_METHOD(Fixture, "a wait can be deferred on the host until the signal is submitted") {
   const Stream stream(context), waiting(context);
   TimelineSemaphore semaphore(context);
@@ -207,7 +210,8 @@ TEST_CASE_METHOD(Fixture, "a wait can be deferred on the host until the signal i
   CHECK(after.synchronize_for(1min)); // the wait was not submitted
   std::optional<Gate> gate(stream);
   CUresult deferred = CUDA_ERROR_UNKNOWN;
-  std::thread consumer([&] { deferred = semaphore.try_wait_when_submitted(waiting, 1, 1min); });
+  std::thread consumer(
+      [&] { deferred = semaphore.try_wait_when_submitted(waiting, 1, until_another_thread); });
   const CUresult signalled = semaphore.try_signal(stream, 1);
   if (signalled != CUDA_SUCCESS) semaphore.abandon(); // so that the thread ends
   consumer.join();
@@ -222,7 +226,7 @@ TEST_CASE_METHOD(Fixture, "a wait can be deferred on the host until the signal i
 TEST_CASE_METHOD(Fixture, "a signal of the host wakes a thread that waits") {
   TimelineSemaphore semaphore(context);
   CUresult waited = CUDA_ERROR_UNKNOWN;
-  std::thread waiting([&] { waited = semaphore.try_wait_for(1, 1min); });
+  std::thread waiting([&] { waited = semaphore.try_wait_for(1, until_another_thread); });
   std::this_thread::sleep_for(5ms);
   semaphore.signal(1);
   waiting.join();

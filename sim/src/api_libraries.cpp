@@ -54,6 +54,7 @@ std::shared_ptr<Code> Api::load(const void* image, const Bytes& bytes) {
     code->image = checked_ptx(text);
   else
     code->verdict = read_binary(bytes, code->image);
+  if (code->image.relocatable) code->image.variables.clear(); // they have no place yet
   return code;
 }
 

@@ -3,6 +3,7 @@
 // so it finds no mistake in instructions.
 
 #include "api.hpp"
+#include "archive.hpp"
 #include "binary_code.hpp"
 #include "elf_image.hpp"
 
@@ -11,14 +12,18 @@
 #include <cstdint>
 #include <iterator>
 #include <map>
+#include <set>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace cuevent::sim {
 
 struct Link : Object {
   CodeImage code;
-  CUresult broken = CUDA_SUCCESS; ///< by an input: what cuLinkComplete says
+  std::vector<CodeImage> libraries; ///< what their members have, until somebody needs it
+  CUresult broken = CUDA_SUCCESS;   ///< by an input: what cuLinkComplete says
   bool complete = false;
   std::string result; ///< of cuLinkComplete
 };
@@ -106,19 +111,112 @@ CUresult Api::cuLinkCreate_v2(unsigned count, CUjit_option* options, void** valu
 
 namespace {
 
-/// The device has these for every program.
-bool is_built_in(const std::string& function) {
+/// What NVIDIA's linker finds without an input.
+bool is_built_in(std::string_view function) {
   return function == "vprintf" || function == "malloc" || function == "free" || function == "__assertfail" ||
-         function.starts_with("cuda") || function.starts_with("__cuda");
+         function.starts_with("__cuda_syscall") || function.starts_with("cnp");
 }
 
-bool is_ptx(std::string_view input) { return input.find(".version") != std::string_view::npos; }
+bool is_ptx(std::string_view input) { // which can be inside of the others
+  return !is_binary(input) && !is_archive(input) && input.find(".version") != std::string_view::npos;
+}
 
-/// Moves the named things. False if both have one of a name.
+Linkage linkage_of(Linkage linkage) { return linkage; }
+template <class Thing>
+Linkage linkage_of(const Thing& thing) {
+  return thing.linkage;
+}
+
+/// A name that several inputs may have stays once: the global one, or the first. False if two inputs have the
+/// same global name.
 template <class Things>
-bool add_all(Things& to, Things& from) {
-  to.merge(from);
-  return from.empty();
+bool add_all(Things& to, const Things& from) {
+  bool once = true;
+  for (const auto& [name, thing] : from) {
+    const auto [place, is_new] = to.try_emplace(name, thing);
+    if (is_new) continue;
+    const Linkage there = linkage_of(place->second), here = linkage_of(thing);
+    if (there == Linkage::global && here == Linkage::global) once = false;
+    if (here < there) place->second = thing;
+  }
+  return once;
+}
+
+/// False if two inputs have the same global name.
+bool add_code(CodeImage& to, const CodeImage& from) {
+  for (const std::string& kernel : from.order)
+    if (!to.kernels.contains(kernel)) to.order.push_back(kernel);
+  const bool kernels = add_all(to.kernels, from.kernels);
+  const bool variables = add_all(to.variables, from.variables);
+  const bool functions = add_all(to.functions, from.functions);
+  for (const auto& [user, names] : from.uses)
+    to.uses[user].insert(names.begin(), names.end());
+  to.target = std::max(to.target, from.target);
+  return kernels && variables && functions;
+}
+
+bool has(const CodeImage& code, const std::string& name) {
+  return code.functions.contains(name) || code.kernels.contains(name) || code.variables.contains(name);
+}
+
+/// What kernels need, and the functions that they call, and nobody has. The linker drops other functions.
+std::set<std::string> missing_in(const CodeImage& code) {
+  std::set<std::string> missing, seen(code.order.begin(), code.order.end());
+  for (std::vector<std::string> left = code.order; !left.empty();) {
+    const auto uses = code.uses.find(left.back());
+    left.pop_back();
+    if (uses == code.uses.end()) continue;
+    for (const std::string& name : uses->second) {
+      if (!seen.insert(name).second) continue;
+      left.push_back(name);
+      if (!has(code, name) && !is_built_in(name)) missing.insert(name);
+    }
+  }
+  return missing;
+}
+
+/// Adds the members of libraries that have what is missing, and what those need. False if two inputs have the
+/// same global name.
+bool add_libraries(CodeImage& to, const std::vector<CodeImage>& libraries) {
+  std::vector<const CodeImage*> left;
+  for (const CodeImage& one : libraries)
+    left.push_back(&one);
+  for (bool once = true;;) {
+    const std::set<std::string> missing = missing_in(to);
+    const auto wanted = std::find_if(left.begin(), left.end(), [&](const CodeImage* one) {
+      return std::any_of(missing.begin(), missing.end(),
+                         [&](const std::string& name) { return has(*one, name); });
+    });
+    if (wanted == left.end()) return once;
+    once = add_code(to, **wanted) && once;
+    left.erase(wanted);
+  }
+}
+
+} // namespace
+
+namespace {
+
+/// What the linker finds in binary code: no, one or several pieces. Throws Damaged.
+std::vector<CodeImage> read_binary_input(CUjitInputType type, std::string_view input) {
+  std::vector<CodeImage> found;
+  if (type == CU_JIT_INPUT_CUBIN && is_binary(input)) {
+    found.push_back(read_elf(Bytes(input)).code);
+  } else if (type == CU_JIT_INPUT_FATBINARY && is_binary(input)) {
+    const CUresult verdict = read_binary(Bytes(input), found.emplace_back());
+    refuse_if(verdict != CUDA_SUCCESS, verdict);
+  } else if (type == CU_JIT_INPUT_OBJECT && is_binary(input)) {
+    found = read_object(input);
+    if (found.empty()) not_modelled("an object without device code for the linker");
+  } else if (type == CU_JIT_INPUT_LIBRARY && is_archive(input)) {
+    for (const std::string_view member : members_of(input))
+      for (CodeImage& one : read_object(member))
+        found.push_back(std::move(one));
+  } else {
+    if (is_archive(input)) not_modelled("a library for the linker, and the type says that it is none");
+    throw Damaged();
+  }
+  return found;
 }
 
 } // namespace
@@ -129,38 +227,31 @@ CUresult Api::add_to_link(CUlinkState state, CUjitInputType type, const void* da
                 type > CU_JIT_INPUT_NVVM,
             CUDA_ERROR_INVALID_VALUE);
   const std::string_view input(static_cast<const char*>(data), size);
-  const bool any_of_a_file = type == CU_JIT_INPUT_OBJECT || type == CU_JIT_INPUT_LIBRARY;
-  CodeImage code;
+  std::vector<CodeImage> found;
   if (type == CU_JIT_INPUT_PTX || (type == CU_JIT_INPUT_FATBINARY && !is_binary(input))) {
-    code = checked_ptx(static_cast<const char*>(data)); // to its null, as when a module is loaded
-  } else if (any_of_a_file && is_ptx(input)) {
+    found.push_back(checked_ptx(input.data())); // to its null, as when a module is loaded
+  } else if ((type == CU_JIT_INPUT_OBJECT || type == CU_JIT_INPUT_LIBRARY) && is_ptx(input)) {
     refuse(CUDA_ERROR_UNKNOWN);
   } else if (type == CU_JIT_INPUT_NVVM && is_ptx(input)) {
     refuse(CUDA_ERROR_JIT_COMPILER_NOT_FOUND);
-  } else if (type == CU_JIT_INPUT_CUBIN && is_binary(input)) {
-    try {
-      ElfImage elf = read_elf(Bytes(input));
-      if (!elf.code.relocatable) refuse(into->broken = CUDA_ERROR_NO_BINARY_FOR_GPU);
-      code = std::move(elf.code);
-    } catch (const Damaged&) {
-      refuse(CUDA_ERROR_INVALID_IMAGE);
-    }
-  } else if (type == CU_JIT_INPUT_FATBINARY && is_binary(input)) {
-    if (const CUresult verdict = read_binary(Bytes(input), code); verdict != CUDA_SUCCESS) refuse(verdict);
-  } else if (type == CU_JIT_INPUT_OBJECT && !is_binary(input)) {
+  } else if (type == CU_JIT_INPUT_OBJECT && !is_binary(input) && !is_archive(input)) {
     into->broken = CUDA_ERROR_INVALID_IMAGE; // a device looks into it later
     return CUDA_SUCCESS;
   } else {
-    if (input.starts_with("!<arch>")) not_modelled("a library for the linker");
-    refuse(CUDA_ERROR_INVALID_IMAGE);
+    try {
+      found = read_binary_input(type, input);
+    } catch (const Damaged&) {
+      refuse(CUDA_ERROR_INVALID_IMAGE);
+    }
+    if (type == CU_JIT_INPUT_CUBIN && !found.front().relocatable)
+      refuse(into->broken = CUDA_ERROR_NO_BINARY_FOR_GPU);
   }
-  into->code.order.insert(into->code.order.end(), code.order.begin(), code.order.end());
-  const bool kernels = add_all(into->code.kernels, code.kernels);
-  const bool variables = add_all(into->code.variables, code.variables);
-  if (!kernels || !variables) refuse(into->broken = CUDA_ERROR_INVALID_SOURCE);
-  into->code.functions.merge(code.functions);
-  into->code.needs.merge(code.needs);
-  into->code.target = std::max(into->code.target, code.target);
+  if (type == CU_JIT_INPUT_LIBRARY) {
+    std::move(found.begin(), found.end(), std::back_inserter(into->libraries));
+    return CUDA_SUCCESS;
+  }
+  for (const CodeImage& one : found)
+    if (!add_code(into->code, one)) refuse(into->broken = CUDA_ERROR_INVALID_SOURCE);
   return CUDA_SUCCESS;
 }
 
@@ -191,10 +282,10 @@ CUresult Api::cuLinkComplete(CUlinkState state, void** out, size_t* size) {
   refuse_if(out == nullptr, CUDA_ERROR_INVALID_VALUE);
   refuse_if(from->complete, CUDA_ERROR_INVALID_HANDLE);
   refuse_if(from->broken != CUDA_SUCCESS, from->broken);
-  for (const std::string& function : from->code.needs)
-    refuse_if(!from->code.functions.contains(function) && !is_built_in(function), CUDA_ERROR_INVALID_SOURCE);
   ElfImage elf;
   elf.code = from->code;
+  refuse_if(!add_libraries(elf.code, from->libraries), CUDA_ERROR_INVALID_SOURCE);
+  refuse_if(!missing_in(elf.code).empty(), CUDA_ERROR_INVALID_SOURCE);
   elf.target = 90;
   try {
     from->result = write_elf(elf);

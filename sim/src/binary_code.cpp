@@ -69,20 +69,25 @@ CodeImage read_file(const Bytes& bytes) {
   refuse_if(elf.target == 0, CUDA_ERROR_UNKNOWN);
   refuse_if(!runs_here(elf.target) || bytes.value<unsigned char>(place_of_os_abi) == 0,
             CUDA_ERROR_NO_BINARY_FOR_GPU);
-  if (elf.code.relocatable) elf.code.variables.clear(); // they have no place yet
   return std::move(elf.code);
 }
 
-CodeImage read_fat_binary(const Bytes& bytes) {
-  struct Header {
-    std::uint32_t magic;
-    std::uint16_t version, header_size;
-    std::uint64_t size;
-  };
-  const auto header = bytes.value<Header>(0);
+struct FatHeader {
+  std::uint32_t magic;
+  std::uint16_t version, header_size;
+  std::uint64_t size; ///< behind the header
+};
+
+FatHeader fat_header_at(const Bytes& bytes, std::uint64_t at) {
+  const auto header = bytes.value<FatHeader>(at);
   damaged_if(header.version != 1);
   constexpr std::uint64_t most = std::uint64_t{1} << 30;
   refuse_if(header.size > most, CUDA_ERROR_NO_BINARY_FOR_GPU);
+  return header;
+}
+
+CodeImage read_fat_binary(const Bytes& bytes) {
+  const FatHeader header = fat_header_at(bytes, 0);
   std::optional<Found> best;
   for (std::uint64_t at = header.header_size, end = at + header.size; at < end;) {
     const auto entry = bytes.value<Entry>(at);
@@ -121,6 +126,25 @@ CUresult read_binary(const Bytes& bytes, CodeImage& code) {
   } catch (const Refusal& refusal) {
     return refusal.result;
   }
+}
+
+std::vector<CodeImage> read_object(std::string_view object) {
+  const Bytes bytes(object);
+  std::vector<CodeImage> all;
+  if (elf_is_for_a_device(bytes)) {
+    all.push_back(read_file(bytes));
+    return all;
+  }
+  const std::string fat = section_of(bytes, "__nv_relfatbin");
+  for (std::uint64_t at = 0; at + sizeof(FatHeader) <= fat.size();) {
+    const std::string_view rest = std::string_view(fat).substr(at);
+    damaged_if(!rest.starts_with(fat_magic));
+    all.push_back(read_fat_binary(Bytes(rest)));
+    const FatHeader header = fat_header_at(Bytes(rest), 0);
+    constexpr std::uint64_t alignment = 8;
+    at += (header.header_size + header.size + alignment - 1) / alignment * alignment;
+  }
+  return all;
 }
 
 bool has_sections(const Bytes& bytes) {

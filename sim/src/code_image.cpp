@@ -5,6 +5,8 @@
 #include <cctype>
 #include <cstdlib>
 #include <cstring>
+#include <set>
+#include <utility>
 
 namespace cuevent::sim {
 
@@ -81,7 +83,31 @@ Declaration declaration(const std::vector<std::string_view>& words, std::size_t 
   return found;
 }
 
-KernelCode read_kernel(const std::vector<std::string_view>& words, std::size_t& at) {
+/// To the end of a body. Calls act(word, place) for each word in it.
+template <class Act>
+void read_body(const std::vector<std::string_view>& words, std::size_t& at, Act act) {
+  for (int depth = 0; at < words.size(); ++at) {
+    if (words[at] == "{") ++depth;
+    if (words[at] == "}" && --depth == 0) break;
+    if (depth == 0 && words[at] == ";") break;
+    act(words[at], at);
+  }
+}
+
+/// What a body uses of what is declared before it.
+class Uses {
+public:
+  void declare(std::string_view name) { declared_.insert(name); }
+  void add(std::string_view word, std::set<std::string>& to) const {
+    if (declared_.count(word) != 0) to.emplace(word);
+  }
+
+private:
+  std::set<std::string_view> declared_;
+};
+
+KernelCode read_kernel(const std::vector<std::string_view>& words, std::size_t& at, const Uses& uses,
+                       std::set<std::string>& used) {
   KernelCode code;
   std::size_t offset = 0;
   for (; at < words.size() && words[at] != "{" && words[at] != ";"; ++at) {
@@ -111,15 +137,10 @@ KernelCode read_kernel(const std::vector<std::string_view>& words, std::size_t& 
       }
     }
   }
-  for (int depth = 0; at < words.size(); ++at) {
-    if (words[at] == "{") ++depth;
-    if (words[at] == "}" && --depth == 0) break;
-    if (words[at] == ".shared") {
-      const Declaration one = declaration(words, at + 1);
-      code.shared += one.bytes;
-    }
-    if (depth == 0 && words[at] == ";") break;
-  }
+  read_body(words, at, [&](std::string_view word, std::size_t place) {
+    if (word == ".shared") code.shared += declaration(words, place + 1).bytes;
+    uses.add(word, used);
+  });
   return code;
 }
 
@@ -138,37 +159,51 @@ Variable read_variable(const std::vector<std::string_view>& words, const Declara
   return variable;
 }
 
+/// By the word before the declaration.
+Linkage linkage_of(std::string_view word) {
+  if (word == ".visible") return Linkage::global;
+  return word == ".weak" || word == ".common" ? Linkage::weak : Linkage::local;
+}
+
 } // namespace
 
 CodeImage read_ptx(std::string_view text) {
   CodeImage image;
   const std::vector<std::string_view> words = words_of(text);
+  Uses uses;
   for (std::size_t at = 0; at + 1 < words.size(); ++at) {
+    const std::string_view before = at == 0 ? std::string_view() : words[at - 1];
+    const bool elsewhere = before == ".extern";
     if (words[at] == ".entry") {
       const std::string name(words[at + 1]);
       at += 2;
+      uses.declare(words[at - 1]);
+      KernelCode kernel = read_kernel(words, at, uses, image.uses[name]);
+      kernel.linkage = linkage_of(before);
+      if (elsewhere) continue;
       if (!image.kernels.contains(name)) image.order.insert(image.order.begin(), name);
-      image.kernels[name] = read_kernel(words, at);
+      image.kernels[name] = std::move(kernel);
     } else if (words[at] == ".func") {
-      const bool elsewhere = at != 0 && words[at - 1] == ".extern";
       std::size_t name = at + 1;
       if (words[name] == "(") // what it returns
         while (name + 1 < words.size() && words[name++] != ")") {
         }
-      if (name < words.size()) (elsewhere ? image.needs : image.functions).emplace(words[name]);
+      if (name >= words.size()) break;
+      uses.declare(words[name]);
+      if (!elsewhere) image.functions.emplace(words[name], linkage_of(before));
       while (at < words.size() && words[at] != "{" && words[at] != ";")
         ++at;
-      for (int depth = 0; at < words.size(); ++at) {
-        if (words[at] == "{") ++depth;
-        if (words[at] == ";" && depth == 0) break;
-        if (words[at] == "}" && --depth == 0) break;
-      }
+      std::set<std::string>& used = image.uses[std::string(words[name])];
+      read_body(words, at, [&](std::string_view word, std::size_t) { uses.add(word, used); });
     } else if (words[at] == ".global" || words[at] == ".const") {
       const Declaration one = declaration(words, at + 1);
       const std::string name(one.name);
       const bool constant = words[at] == ".const";
-      image.variables[name] = read_variable(words, one, at);
-      image.variables[name].constant = constant;
+      Variable variable = read_variable(words, one, at);
+      variable.constant = constant;
+      variable.linkage = linkage_of(before);
+      uses.declare(one.name);
+      if (!elsewhere) image.variables[name] = std::move(variable);
     } else if (words[at] == ".target" && words[at + 1].starts_with("sm_")) {
       image.target = static_cast<int>(number(words[at + 1].substr(3)));
     }

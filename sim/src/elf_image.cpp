@@ -8,6 +8,7 @@
 #include <elf.h>
 #include <map>
 #include <optional>
+#include <set>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -49,8 +50,8 @@ class File {
 public:
   explicit File(const Bytes& bytes) : bytes_(bytes), header_(bytes.value<Elf64_Ehdr>(0)) {
     damaged_if(std::memcmp(header_.e_ident, ELFMAG, SELFMAG) != 0 ||
-               header_.e_ident[EI_CLASS] != ELFCLASS64 || header_.e_machine != machine ||
-               header_.e_shnum == 0 || header_.e_shentsize != sizeof(Elf64_Shdr));
+               header_.e_ident[EI_CLASS] != ELFCLASS64 || header_.e_shnum == 0 ||
+               header_.e_shentsize != sizeof(Elf64_Shdr));
     for (std::size_t i = 0; i < header_.e_shnum; ++i)
       sections_.push_back(
           {{}, bytes_.value<Elf64_Shdr>(header_.e_shoff + i * std::uint64_t{sizeof(Elf64_Shdr)})});
@@ -61,6 +62,7 @@ public:
     }
   }
 
+  unsigned made_for() const { return header_.e_machine; }
   /// 90 for sm_90
   int target() const {
     return static_cast<int>(
@@ -73,6 +75,7 @@ public:
     if (header_.e_ident[EI_ABIVERSION] < new_abi) return static_cast<int>(header_.e_flags >> 16U & 0xffU);
     return note == nullptr ? target() : value_in<std::uint16_t>(content(*note), place);
   }
+  const std::vector<Section>& sections() const { return sections_; }
   bool relocatable() const { return header_.e_type == ET_REL; }
   const Section& section(std::size_t index) const {
     damaged_if(index >= sections_.size());
@@ -148,9 +151,20 @@ KernelCode kernel_of(const std::string& info) {
   return kernel;
 }
 
+Linkage linkage_of(const Elf64_Sym& symbol) {
+  const unsigned binding = ELF64_ST_BIND(symbol.st_info);
+  if (binding == STB_LOCAL) return Linkage::local;
+  return binding == STB_WEAK || symbol.st_shndx == SHN_COMMON ? Linkage::weak : Linkage::global;
+}
+
 std::optional<Variable> variable_of(const File& file, const Elf64_Sym& symbol) {
-  const Section& section = file.section(symbol.st_shndx);
   Variable variable;
+  variable.linkage = linkage_of(symbol);
+  if (symbol.st_shndx == SHN_COMMON) { // the linker gives it a place
+    variable.bytes = symbol.st_size;
+    return variable;
+  }
+  const Section& section = file.section(symbol.st_shndx);
   variable.constant = section.name.rfind(".nv.constant", 0) == 0;
   if (!variable.constant && section.name != ".nv.global" && section.name != ".nv.global.init") return {};
   const Elf64_Shdr& header = section.header;
@@ -162,6 +176,28 @@ std::optional<Variable> variable_of(const File& file, const Elf64_Sym& symbol) {
   const auto* const bytes = reinterpret_cast<const std::byte*>(content.data());
   variable.initial.assign(bytes, bytes + content.size());
   return variable;
+}
+
+/// The names in the instructions of kernels and functions. The linker has to fill in their places.
+std::map<std::string, std::set<std::string>> uses_in(const File& file, const std::string& symbols,
+                                                     const std::string& names) {
+  constexpr std::string_view prefixes[] = {".rel.text.", ".rela.text."};
+  std::map<std::string, std::set<std::string>> uses;
+  for (const Section& section : file.sections()) {
+    const auto prefix = std::find_if(std::begin(prefixes), std::end(prefixes),
+                                     [&](std::string_view one) { return section.name.starts_with(one); });
+    if (prefix == std::end(prefixes)) continue;
+    const std::size_t size = section.header.sh_type == SHT_RELA ? sizeof(Elf64_Rela) : sizeof(Elf64_Rel);
+    const std::string places = file.content(section);
+    for (std::size_t at = 0; at + size <= places.size(); at += size) {
+      const std::size_t number = ELF64_R_SYM(value_in<Elf64_Rel>(places, at).r_info);
+      const auto symbol = value_in<Elf64_Sym>(symbols, number * sizeof(Elf64_Sym));
+      const bool here = symbol.st_shndx != SHN_UNDEF;
+      if (here ? ELF64_ST_TYPE(symbol.st_info) == STT_FUNC : linkage_of(symbol) == Linkage::global)
+        uses[section.name.substr(prefix->size())].insert(text_at(names, symbol.st_name));
+    }
+  }
+  return uses;
 }
 
 } // namespace
@@ -178,6 +214,7 @@ bool elf_has_sections(const Bytes& bytes) {
 
 ElfImage read_elf(const Bytes& bytes) {
   const File file(bytes);
+  damaged_if(file.made_for() != machine);
   ElfImage elf;
   elf.code.relocatable = file.relocatable();
   elf.target = file.target();
@@ -185,6 +222,7 @@ ElfImage read_elf(const Bytes& bytes) {
   const Section* const table = file.find(".symtab");
   if (table == nullptr) return elf;
   const std::string symbols = file.content(*table), names = file.content(file.section(table->header.sh_link));
+  if (elf.code.relocatable) elf.code.uses = uses_in(file, symbols, names);
   std::vector<std::string> kernels; // by symbol
   for (std::size_t at = 0; at + sizeof(Elf64_Sym) <= symbols.size(); at += sizeof(Elf64_Sym)) {
     const auto symbol = value_in<Elf64_Sym>(symbols, at);
@@ -197,10 +235,11 @@ ElfImage read_elf(const Bytes& bytes) {
       KernelCode kernel = info == nullptr ? KernelCode() : kernel_of(file.content(*info));
       if (const Section* const shared = file.find(".nv.shared." + name))
         kernel.shared = std::max<std::size_t>(shared->header.sh_size, reserved_shared) - reserved_shared;
+      kernel.linkage = linkage_of(symbol);
       if (!elf.code.kernels.contains(name)) elf.code.order.push_back(name);
       elf.code.kernels.insert_or_assign(name, std::move(kernel));
     } else if (type == STT_FUNC) {
-      elf.code.functions.insert(text_at(names, symbol.st_name));
+      elf.code.functions.emplace(text_at(names, symbol.st_name), linkage_of(symbol));
     } else if (type == STT_OBJECT || type == relocatable_object) {
       if (auto variable = variable_of(file, symbol))
         elf.code.variables.insert_or_assign(text_at(names, symbol.st_name), *std::move(variable));
@@ -219,6 +258,14 @@ ElfImage read_elf(const Bytes& bytes) {
         kernel->second.local = word(value, 1);
     });
   return elf;
+}
+
+bool elf_is_for_a_device(const Bytes& bytes) { return File(bytes).made_for() == machine; }
+
+std::string section_of(const Bytes& bytes, const std::string& name) {
+  const File file(bytes);
+  const Section* const section = file.find(name);
+  return section == nullptr ? std::string() : file.content(*section);
 }
 
 namespace {

@@ -201,40 +201,6 @@ TEST_CASE("a list of functions begins with the last one of the file, and does no
 }
 #endif
 
-TEST_CASE("the driver's linker says what is missing, and what is there twice") {
-  Fixture f;
-  const auto create = f.cu.find<PFN_cuLinkCreate_v6050>("cuLinkCreate", 6050);
-  const auto add = f.cu.find<PFN_cuLinkAddData_v6050>("cuLinkAddData", 6050);
-  const auto complete = f.cu.find<PFN_cuLinkComplete_v5050>("cuLinkComplete", 5050);
-  const auto destroy = f.cu.find<PFN_cuLinkDestroy_v5050>("cuLinkDestroy", 5050);
-  const auto ptx = [&](CUlinkState state, const std::string& body) {
-    std::string text = ".version 7.0\n.target sm_75\n" + body;
-    return add(state, CU_JIT_INPUT_PTX, text.data(), text.size(), "a", 0, nullptr, nullptr);
-  };
-  const std::string caller = ".extern .func (.param .b32 r) outside (.param .b32 a);\n"
-                             ".visible .entry calls(.param .u64 p) { ret; }\n";
-  CUlinkState state = nullptr;
-  void* out = nullptr;
-  std::size_t bytes = 0;
-  OK(create(0, nullptr, nullptr, &state));
-  OK(ptx(state, caller));
-  CHECK(ptx(state, caller) == CUDA_ERROR_INVALID_SOURCE);
-  CHECK(complete(state, &out, &bytes) == CUDA_ERROR_INVALID_SOURCE);
-  OK(destroy(state));
-  OK(create(0, nullptr, nullptr, &state));
-  OK(ptx(state, caller));
-  CHECK(complete(state, &out, &bytes) == CUDA_ERROR_INVALID_SOURCE);
-  OK(ptx(state, ".visible .func (.param .b32 r) outside (.param .b32 a) { ret; }\n"));
-  OK(complete(state, &out, &bytes));
-  CHECK(complete(state, &out, &bytes) == CUDA_ERROR_INVALID_HANDLE);
-  CUmodule module = nullptr;
-  CUfunction function = nullptr;
-  OK(f.cu.module_load(&module, out));
-  OK(destroy(state));
-  CHECK(f.cu.module_function(&function, module, "calls") == CUDA_SUCCESS);
-  CHECK(f.cu.module_function(&function, module, "outside") == CUDA_ERROR_NOT_FOUND);
-}
-
 TEST_CASE("clusters fit as on the H100 that was asked") {
   Fixture f;
   const auto count =

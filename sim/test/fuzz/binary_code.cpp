@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Cubins and fat binaries, from any bytes. The corpus has those of CUDA 12.1 and 13.0: small_binary.cu.
+// Cubins, fat binaries, and objects and libraries of the host, from any bytes. The corpus has those of
+// CUDA 12.1 and 13.0: small_binary.cu.
 #include "require.hpp"
 
+#include "archive.hpp"
 #include "binary_code.hpp"
 #include "elf_image.hpp"
+#include "refusal.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -37,10 +40,23 @@ void comes_back(const CodeImage& code) {
     require(again.variables.at(name).bytes == variable.bytes, "a variable comes back");
 }
 
+/// As the linker reads them.
+void read_object_or_library(std::string_view bytes) {
+  try {
+    if (!is_archive(bytes)) read_object(bytes);
+    if (is_archive(bytes))
+      for (const std::string_view member : members_of(bytes))
+        read_object(member);
+  } catch (const Damaged&) {
+  } catch (const Refusal&) {
+  }
+}
+
 } // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+  read_object_or_library(bytes);
   CodeImage code;
   if (read_binary(Bytes(bytes), code) != CUDA_SUCCESS) return 0;
   require(code.order.size() == code.kernels.size(), "each kernel has its place");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The files in corpus/binary_code were made from this: with nvcc -arch=sm_90 -cubin of CUDA 13.0, with ptxas
-// of CUDA 12.1, with nvcc -fatbin --compress-mode=size, and with fatbinary --compress-mode=speed
-// --compress-all.
+// of CUDA 12.1, with nvcc -fatbin --compress-mode=size, with fatbinary --compress-mode=speed
+// --compress-all, and with nvcc -rdc=true -c and ar.
 
 struct Odd {
   char c[13];

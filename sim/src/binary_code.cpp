@@ -97,7 +97,8 @@ CodeImage read_fat_binary(const Bytes& bytes) {
   }
   refuse_if(!best, CUDA_ERROR_NO_BINARY_FOR_GPU);
   const std::string code = code_of(bytes, *best);
-  return best->entry.kind == Entry::elf ? read_file(Bytes(std::string_view(code))) : read_ptx(code);
+  if (best->entry.kind == Entry::elf) return read_file(Bytes(std::string_view(code)));
+  return read_ptx(code.c_str()); // text ends at its null
 }
 
 CodeImage read(const Bytes& bytes, bool wrapped) {

@@ -11,8 +11,7 @@ void pass(Gate, Process&);
 
 template <class Body>
 CUresult enter(int index, const char* name, Gate gate, bool per_thread, Body body) {
-  if (HostThread::is_this_thread())
-    undefined(std::string("a host function, or the destructor of a user object, calls ") + name);
+  if (HostThread::is_this_thread()) return call_of_a_host_function(name);
   Computer& computer = Computer::instance();
   Computer::Lock lock(computer.mutex);
   Process& process = computer.processes[static_cast<std::size_t>(index)];

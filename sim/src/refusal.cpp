@@ -28,10 +28,10 @@ void print(const char* verdict, const std::string& report) {
   std::fflush(stderr);
 }
 
-void print_refusal(const void* caller) {
+void print_refusal(const void* caller, const char* result = "CUDA_ERROR_NOT_SUPPORTED") {
   const std::string place = text_of_caller(caller);
-  std::fprintf(stderr, "  The call returns CUDA_ERROR_NOT_SUPPORTED%s%s\n",
-               place.empty() ? "" : "; called from ", place.c_str());
+  std::fprintf(stderr, "  The call returns %s%s%s\n", result, place.empty() ? "" : "; called from ",
+               place.c_str());
   std::fflush(stderr);
 }
 
@@ -92,6 +92,26 @@ void not_modelled(const std::string& what) {
   if (!refuses) abort_with_report();
   if (refusal_hook.load() != nullptr) refusal_to_tell = call.name + (": " + what);
   refuse(CUDA_ERROR_NOT_SUPPORTED);
+}
+
+CUresult call_of_a_host_function(const char* name) {
+  const std::string who = "a host function, or the destructor of a user object, calls ";
+  Computer& computer = Computer::instance();
+  Computer::Lock lock(computer.mutex);
+  if (computer.options.unmodelled != Unmodelled::error) {
+    lock.unlock();
+    undefined(who + name);
+  }
+  const void* const caller = caller_of_driver();
+  const std::string what = "a call by a host function, or by the destructor of a user object";
+  if (computer.report.add_call(name, what, caller)) {
+    print("undefined on a device", who + name);
+    print_refusal(caller, "CUDA_ERROR_NOT_PERMITTED");
+  }
+  lock.unlock();
+  if (refusal_hook.load() != nullptr) refusal_to_tell = name + (": " + what);
+  tell_refusal();
+  return CUDA_ERROR_NOT_PERMITTED;
 }
 
 void tell_refusal() {

@@ -81,6 +81,10 @@ inline thread_local unsigned optional_calls = 0;
 /// Outside of a driver call it always aborts.
 [[noreturn]] void not_modelled(const std::string& what);
 
+/// For calls by host functions and destructors of user objects, which a device may refuse. Prints the name
+/// and aborts, or returns CUDA_ERROR_NOT_PERMITTED, as Options::unmodelled says.
+CUresult call_of_a_host_function(const char* name);
+
 /// Is told of each call that was refused because it is not modelled, with the name that the report has. Runs
 /// on the thread of the call, without the computer's lock, so that it may wait for other threads. For
 /// languages that know their own callers.

@@ -227,6 +227,22 @@ TEST_CASE("calling the driver in a host function ends the program") {
   CHECK(death.says("a host function, or the destructor of a user object, calls cuEventQuery"));
 }
 
+TEST_CASE("calling the driver in a host function is refused if a suite shall go on") {
+  static RawDriver* cu = nullptr;
+  static CUresult answer = CUDA_SUCCESS;
+  Fixture f({.unmodelled = sim::Unmodelled::error});
+  cu = &f.cu;
+  for (int i = 0; i < 2; ++i) {
+    OK(f.cu.host_function(
+        f.stream, [](void*) { answer = cu->event_query(nullptr); }, nullptr));
+    OK(f.cu.stream_synchronize(f.stream));
+    CHECK(answer == CUDA_ERROR_NOT_PERMITTED);
+  }
+  CHECK(sim::take_unmodelled() ==
+        std::vector<std::string>{
+            "cuEventQuery: a call by a host function, or by the destructor of a user object"});
+}
+
 TEST_CASE("calling a function that is not modelled ends the program and names it") {
   const Death death = death_of([] {
     Fixture f;

@@ -119,10 +119,11 @@ KernelCode read_kernel(const std::vector<std::string_view>& words, std::size_t& 
       offset += one.bytes;
       at = one.end - 1;
     } else if (words[at] == ".maxntid" || words[at] == ".reqntid") {
-      std::size_t threads = number(words[++at]);
+      constexpr std::size_t most = 1'024;
+      std::size_t threads = std::min(number(words[++at]), most);
       while (at + 2 < words.size() && words[at + 1] == ",") {
         at += 2;
-        threads *= number(words[at]);
+        threads = std::min(threads * std::min(number(words[at]), most), most);
       }
       code.most_threads = static_cast<int>(threads);
     } else if (words[at] == ".explicitcluster") {

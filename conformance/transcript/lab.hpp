@@ -84,6 +84,7 @@ std::vector<Scenario> attach_scenarios();
 std::vector<Scenario> old_launch_scenarios();
 std::vector<Scenario> profiler_scenarios();
 std::vector<Scenario> driver_log_scenarios();
+std::vector<Scenario> host_calls_scenarios();
 std::vector<Scenario> isolated_scenarios();
 
 struct SetUpFailure : std::runtime_error {

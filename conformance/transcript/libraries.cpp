@@ -679,6 +679,72 @@ void linker_neighbours(Lab& lab) {
   lab.is("complete.nowhere", cu.LinkComplete(state, nullptr, &bytes));
 }
 
+// What two inputs may both have, and what they need of each other.
+void linkage(Lab& lab) {
+  const Api& cu = lab.cu;
+  const std::string unused =
+      ".extern .func missing ();\n.visible .func unused () { call.uni missing; ret; }\n";
+  const std::string calls = ".extern .func missing ();\n.visible .entry a() { call.uni missing; ret; }\n";
+  const std::string reads = ".extern .global .u32 v;\n.visible .entry a() { .reg .u32 %r; .reg .u64 %p; "
+                            "mov.u64 %p, v; ld.global.u32 %r, [%p]; st.global.u32 [%p], %r; ret; }\n";
+  const std::string names = ".extern .entry b ();\n.visible .entry a() { .reg .u64 %p; mov.u64 %p, b; "
+                            "st.global.u64 [%p], %p; ret; }\n";
+  const std::string kernel = ".visible .entry a() { ret; }\n";
+  struct Pair {
+    const char* name;
+    std::string first, second;
+  };
+  const Pair pairs[] = {
+      {"local_variables", kernel + ".global .u32 v;", ".global .u32 v;"},
+      {"weak_variables", kernel + ".weak .global .u32 v;", ".weak .global .u32 v;"},
+      {"common_variables", kernel + ".common .global .u32 v;", ".common .global .u32 v;"},
+      {"global_variables", kernel + ".visible .global .u32 v;", ".visible .global .u32 v;"},
+      {"weak_kernels", ".weak .entry a() { ret; }", ".weak .entry a() { ret; }"},
+      {"local_kernels", ".entry a() { ret; }", ".entry a() { ret; }"},
+      {"unused_function", unused + kernel, ".visible .entry b() { ret; }"},
+      {"missing_function", calls, ".visible .entry b() { ret; }"},
+      {"missing_variable", reads, ".visible .entry b() { ret; }"},
+      {"other_variable", reads, ".visible .global .u32 v;"},
+      {"missing_kernel", names, ".visible .entry c() { ret; }"},
+      {"other_kernel", names, ".visible .entry b() { ret; }"},
+  };
+  for (const auto& [name, first, second] : pairs) {
+    const std::string is = name;
+    char log[512] = {};
+    CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+    void* values[] = {log, reinterpret_cast<void*>(sizeof log)};
+    CUlinkState state = nullptr;
+    lab.must(cu.LinkCreate(2, options, values, &state), "cuLinkCreate");
+    lab.shows(is + ".log_at_first", reinterpret_cast<std::uintptr_t>(values[1]));
+    for (const auto& [which, body] : {std::pair(".first", first), std::pair(".second", second)}) {
+      std::string text = ".version 7.0\n.target sm_75\n.address_size 64\n" + body;
+      lab.is(is + which,
+             cu.LinkAddData(state, CU_JIT_INPUT_PTX, text.data(), text.size() + 1, "x", 0, nullptr, nullptr));
+    }
+    void* result = nullptr;
+    const CUresult completed = cu.LinkComplete(state, &result, nullptr);
+    lab.is(is + ".complete", completed);
+    lab.shows(is + ".log", reinterpret_cast<std::uintptr_t>(values[1]) != 0);
+    lab.shows(is + ".log_has_text", log[0] != '\0');
+    CUmodule module = nullptr;
+    if (completed == CUDA_SUCCESS) lab.is(is + ".load", cu.ModuleLoadData(&module, result));
+    CUfunction function = nullptr;
+    CUdeviceptr variable = 0;
+    if (module != nullptr) {
+      lab.is(is + ".kernel", cu.ModuleGetFunction(&function, module, "a"));
+      lab.is(is + ".variable", cu.ModuleGetGlobal(&variable, nullptr, module, "v"));
+    }
+    cu.LinkDestroy(state);
+  }
+  // Without a linker.
+  for (const auto& [name, body] : {std::pair("unused", unused + kernel), std::pair("calls", calls),
+                                   std::pair("reads", reads), std::pair("names", names)}) {
+    const std::string text = ".version 7.0\n.target sm_75\n.address_size 64\n" + body;
+    CUmodule module = nullptr;
+    lab.is(std::string("alone.") + name, cu.ModuleLoadData(&module, text.c_str()));
+  }
+}
+
 // An H100 crashed when the second option had the value zero. The last question here is that one.
 void linker_options(Lab& lab) {
   const Api& cu = lab.cu;
@@ -986,6 +1052,7 @@ std::vector<Scenario> libraries_scenarios() {
           {"code.binary", binary, Place::alone},
           {"code.clusters", clusters, Place::alone},
           {"code.cooperative", cooperative, Place::alone},
+          {"code.linkage", linkage, Place::probe},
           {"code.linker_neighbours", linker_neighbours, Place::alone},
           {"code.linker_options", linker_options, Place::child},
           {"code.no_threads_in_a_block", no_threads_in_a_block, Place::alone},

@@ -68,6 +68,7 @@ std::vector<Scenario> all_scenarios() {
                            old_launch_scenarios,
                            profiler_scenarios,
                            driver_log_scenarios,
+                           host_calls_scenarios,
                            isolated_scenarios}) {
     for (Scenario& scenario : noun())
       all.push_back(std::move(scenario));

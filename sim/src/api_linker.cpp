@@ -128,7 +128,7 @@ Linkage linkage_of(const Thing& thing) {
 }
 
 /// A name that several inputs may have stays once: the global one, or the first. False if two inputs have the
-/// same global name.
+/// same global name. Not measured: code.linkage
 template <class Things>
 bool add_all(Things& to, const Things& from) {
   bool once = true;

@@ -33,6 +33,16 @@ bool readable(int descriptor, std::chrono::milliseconds within = 0ms) {
   return ::poll(&one, 1, static_cast<int>(within.count())) == 1 && one.revents == POLLIN;
 }
 
+/// As an event loop does it. An earlier wait of regular work can suggest that the end is near, and then the
+/// queue is not armed at once.
+bool armed_while_pending(CompletionQueue& queue, TimeLimit most_late = 100us) {
+  for (const auto end = steady_clock::now() + 10s; steady_clock::now() < end;) {
+    if (queue.arm(most_late)) return true;
+    if (queue.poll() != 0) return false;
+  }
+  return false;
+}
+
 constexpr long long us = 1'000, ms = 1'000'000;
 
 } // namespace
@@ -65,7 +75,7 @@ TEST_CASE_METHOD(QueueFixture, "a poll that finds an empty inbox does not disarm
   all_pending();
   queue.when_complete(stream, note());
   CHECK(queue.poll() == 0);
-  CHECK(queue.arm(1h));
+  CHECK(armed_while_pending(queue, 1h));
   CHECK(queue.poll() == 0);
   recording.fail_nothing();
   CHECK(queue.poll() == 1);
@@ -80,7 +90,7 @@ TEST_CASE_METHOD(QueueFixture, "a queue with a submission that no poll has seen 
   queue.when_complete(stream, note());
   CHECK_FALSE(queue.arm());
   CHECK(queue.poll() == 0);
-  CHECK(queue.arm());
+  CHECK(armed_while_pending(queue));
 }
 
 TEST_CASE_METHOD(QueueFixture, "a queue whose last poll stopped at its limit is not armed") {
@@ -110,7 +120,7 @@ TEST_CASE_METHOD(QueueFixture, "while work is pending the timer wakes the thread
   queue.when_complete(stream, note());
   CHECK(queue.poll() == 0);
   for (int i = 0; i < 20; ++i) {
-    REQUIRE(queue.arm());
+    REQUIRE(armed_while_pending(queue));
     REQUIRE(readable(queue.native_handle(), 1s));
     CHECK(queue.poll() == 0);
   }
@@ -137,7 +147,7 @@ TEST_CASE_METHOD(QueueFixture, "a cancellation wakes a sleeping thread") {
   CompletionToken token;
   queue.when_complete(stream, note(), &token);
   CHECK(queue.poll() == 0);
-  REQUIRE(queue.arm(1h));
+  REQUIRE(armed_while_pending(queue, 1h));
   CHECK(token.cancel());
   CHECK(readable(queue.native_handle(), 1s));
   CHECK(queue.poll() == 1);
@@ -180,7 +190,7 @@ TEST_CASE_METHOD(QueueFixture, "a device fault and a lost context wake the threa
       all_pending();
       queue.when_complete(stream, note());
       CHECK(queue.poll() == 0);
-      REQUIRE(queue.arm());
+      REQUIRE(armed_while_pending(queue));
       recording.fail_always("cuEventQuery", fault);
       const auto before = steady_clock::now();
       CHECK(readable(queue.native_handle(), 1s));

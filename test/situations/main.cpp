@@ -58,14 +58,8 @@ namespace situations { namespace {
 using process::cell;
 using process::say_where;
 
-/// In seconds. On a device, most of the time goes into contexts.
-unsigned longest_cell() {
-#ifdef SANITIZED
-  return 60;
-#else
-  return std::getenv("CUEVENT_DRIVER") != nullptr ? 20 : 60;
-#endif
-}
+/// In seconds. On a device, most of the time goes into contexts; elsewhere, the machine may be busy.
+constexpr unsigned longest_cell = 60;
 
 /// What a simulated device does, and freed memory is overwritten, so that a use of it crashes.
 const std::vector<std::string> environment = {
@@ -73,7 +67,7 @@ const std::vector<std::string> environment = {
 
 void run_cell(const Class& row, const Situation& column) {
   std::snprintf(cell, sizeof cell, "%s/%s", row.name, column.name);
-  alarm(longest_cell());
+  alarm(longest_cell);
   try {
     column.run(row);
     if (const auto more = row.more.find(column.name); more != row.more.end()) more->second();
@@ -159,7 +153,7 @@ bool run_matrix(const std::string& program, const std::string& only, Part part, 
       for (std::size_t k = next++; k < jobs.size(); k = next++) {
         std::vector<std::string> variables = environment;
         if (jobs[k].setting != nullptr) variables.emplace_back(jobs[k].setting);
-        jobs[k].ended = test::run(jobs[k].words, variables, std::chrono::seconds(10 * longest_cell()));
+        jobs[k].ended = test::run(jobs[k].words, variables, std::chrono::seconds(10 * longest_cell));
       }
     });
   for (std::thread& thread : threads)

@@ -38,7 +38,8 @@ Graph body_of_new_condition(const Context& context, const Graph& graph) {
 
 } // namespace
 
-TEST_CASE_METHOD(Fixture, "branches can be captured into the body of a conditional node") {
+// Not in the sweep of faults: a capture that fails destroys the body, and then uses of its graph crash.
+TEST_CASE_METHOD(Fixture, "branches can be captured into the body of a conditional node", "[no-sweep]") {
   test::need(since);
   const Stream stream(context), branch(context);
   DriverEvent forked(context), joined(context), done(context);
@@ -69,7 +70,7 @@ TEST_CASE_METHOD(Fixture, "branches can be captured into the body of a condition
   CHECK(test::call<PFN_cuMemFree_v3020>("cuMemFree", 3020)(word) == CUDA_SUCCESS);
 }
 
-TEST_CASE_METHOD(Fixture, "the body of a conditional node cannot record an event") {
+TEST_CASE_METHOD(Fixture, "the body of a conditional node cannot record an event", "[no-sweep]") {
   test::need(since);
   const Stream stream(context);
   DriverEvent event(context);

@@ -274,7 +274,7 @@ void more_resources(Lab& lab) {
     }
 }
 
-// What a wait of a green context holds, in it and beside it: for an event of each context, by a caller in
+// What a wait of a green context holds, in it and elsewhere: for an event of each context, by a caller in
 // each, before and after the first record on the default stream of the green context.
 void waits(Lab& lab) {
   const Api& cu = lab.cu;

@@ -82,10 +82,6 @@ void answer_option(int option, void*& value) {
   if (option == CU_JIT_WALL_TIME) value = nullptr;
 }
 
-} // namespace
-
-namespace {
-
 void check_options(unsigned count, const CUjit_option* options, void* const* values) {
   refuse_if(count != 0 && (options == nullptr || values == nullptr), CUDA_ERROR_INVALID_VALUE);
   std::map<int, std::uintptr_t> given;
@@ -192,10 +188,6 @@ bool add_libraries(CodeImage& to, const std::vector<CodeImage>& libraries) {
     left.erase(wanted);
   }
 }
-
-} // namespace
-
-namespace {
 
 /// What the linker finds in binary code: no, one or several pieces. Throws Damaged.
 std::vector<CodeImage> read_binary_input(CUjitInputType type, std::string_view input) {

@@ -5,6 +5,7 @@
 
 #include <charconv>
 #include <cstddef>
+#include <iterator>
 
 namespace cuevent::sim {
 

@@ -78,8 +78,8 @@ struct FatHeader {
   std::uint64_t size; ///< behind the header
 };
 
-FatHeader fat_header_at(const Bytes& bytes, std::uint64_t at) {
-  const auto header = bytes.value<FatHeader>(at);
+FatHeader fat_header(const Bytes& bytes) {
+  const auto header = bytes.value<FatHeader>(0);
   damaged_if(header.version != 1);
   constexpr std::uint64_t most = std::uint64_t{1} << 30;
   refuse_if(header.size > most, CUDA_ERROR_NO_BINARY_FOR_GPU);
@@ -87,7 +87,7 @@ FatHeader fat_header_at(const Bytes& bytes, std::uint64_t at) {
 }
 
 CodeImage read_fat_binary(const Bytes& bytes) {
-  const FatHeader header = fat_header_at(bytes, 0);
+  const FatHeader header = fat_header(bytes);
   std::optional<Found> best;
   for (std::uint64_t at = header.header_size, end = at + header.size; at < end;) {
     const auto entry = bytes.value<Entry>(at);
@@ -138,10 +138,11 @@ std::vector<CodeImage> read_object(std::string_view object) {
   }
   const std::string fat = section_of(bytes, "__nv_relfatbin");
   for (std::uint64_t at = 0; at + sizeof(FatHeader) <= fat.size();) {
-    const std::string_view rest = std::string_view(fat).substr(at);
-    damaged_if(!rest.starts_with(fat_magic));
-    all.push_back(read_fat_binary(Bytes(rest)));
-    const FatHeader header = fat_header_at(Bytes(rest), 0);
+    const std::string_view here = std::string_view(fat).substr(at);
+    damaged_if(!here.starts_with(fat_magic));
+    const Bytes rest(here);
+    all.push_back(read_fat_binary(rest));
+    const FatHeader header = fat_header(rest);
     constexpr std::uint64_t alignment = 8;
     at += (header.header_size + header.size + alignment - 1) / alignment * alignment;
   }

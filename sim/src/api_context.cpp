@@ -423,11 +423,12 @@ CUresult Api::wait_in_context(const std::shared_ptr<Context>& home, CUevent hand
   refuse_captured(*what);
   crash_on_foreign_interprocess_event(*what, *home);
   // One wait for all streams is put for an interprocess event, whose state a device cannot know, and comes
-  // after the work of all of them. It is also put for a recorded event, even a complete one, behind a pending
-  // record or wait of the whole context.
+  // after the work of all of them. It is also put for a recorded event of this context, even a complete one,
+  // behind a pending record or wait of the whole context.
   auto operation = last_record(*what);
   const auto& earlier = home->all_streams->tail;
-  if (what->interprocess() || (operation && earlier && !earlier->done())) {
+  const bool foreign = what->home.context->family() != home->family();
+  if (what->interprocess() || (operation && !foreign && earlier && !earlier->done())) {
     auto before = what->interprocess() ? tails(*home, false) : std::vector<std::shared_ptr<Operation>>{};
     before.push_back(operation);
     operation = enqueue(home->all_streams, wait_work(*what), std::move(before));
@@ -438,7 +439,7 @@ CUresult Api::wait_in_context(const std::shared_ptr<Context>& home, CUevent hand
     std::erase_if(context->barriers, [](const auto& barrier) { return barrier->done(); });
     context->barriers.push_back(operation);
   }
-  if (home->primary && what->home.context->family() != home->family()) {
+  if (home->primary && (foreign || what->interprocess())) {
     auto& waits = home->primary->first_use_waits;
     std::erase_if(waits, [](const auto& wait) { return wait->done(); });
     waits.push_back(operation);

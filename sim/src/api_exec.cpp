@@ -518,6 +518,13 @@ void Api::launch(const std::shared_ptr<Exec::Body>& body, const std::vector<Exec
   });
   if (has_work) begin->after.push_back(body->last_launch);
 
+  // It comes after what the contexts of its events wait for.
+  for (const Exec::Step& step : steps)
+    if (step.work.event) {
+      const auto& barriers = step.work.event->home.context->barriers;
+      begin->after.insert(begin->after.end(), barriers.begin(), barriers.end());
+    }
+
   std::vector<std::shared_ptr<Operation>> operations;
   std::vector<bool> last(steps.size(), true);
   CapturedSteps captured(steps);
@@ -537,8 +544,6 @@ void Api::launch(const std::shared_ptr<Exec::Body>& body, const std::vector<Exec
     if (step.work.type == CU_GRAPH_NODE_TYPE_WAIT_EVENT)
       operation->after.push_back(last_record(*step.work.event));
     if (step.work.type == CU_GRAPH_NODE_TYPE_EVENT_RECORD) {
-      const auto& barriers = step.work.event->home.context->barriers;
-      operation->after.insert(operation->after.end(), barriers.begin(), barriers.end());
       // As on a stream, no record of an interprocess event overtakes the one before. Nor does the record
       // of an event for which the graph waits further behind.
       if (step.work.event->interprocess() || is_awaited_further_behind(steps, operations.size()))
@@ -569,7 +574,7 @@ void Api::launch(const std::shared_ptr<Exec::Body>& body, const std::vector<Exec
     computer_.scheduler.submit(operation);
   computer_.scheduler.submit(end);
   for (const Recording& recording : captured.joined()) {
-    const bool at_home = recording.capture->origin->home.context->family() == where->home.context->family();
+    const bool at_home = recording.capture->origin->home.context == where->home.context;
     if (at_home && (!where->capture || where->capture == recording.capture)) join(where, recording);
   }
   computer_.settle(lock_);

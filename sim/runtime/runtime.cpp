@@ -7,6 +7,7 @@
 #include <iterator>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -15,19 +16,53 @@ namespace {
 
 thread_local Error last_error = CUDA_SUCCESS;
 
-/// Makes the primary context of the device current. The process keeps it.
-CUresult use_device(int ordinal) {
-  static std::mutex mutex;
-  static std::map<int, CUcontext> contexts;
-  const std::lock_guard lock(mutex);
-  CUcontext& context = contexts[ordinal];
-  if (context == nullptr) {
-    CUdevice device = 0;
-    CUresult result = cuDeviceGet(&device, ordinal);
-    if (result == CUDA_SUCCESS) result = cuDevicePrimaryCtxRetain(&context, device);
-    if (result != CUDA_SUCCESS) return result;
+/// The primary contexts that this runtime has retained, by device. The process keeps them until a reset.
+class Primaries {
+public:
+  CUresult make_current(int ordinal) {
+    const std::lock_guard lock(mutex_);
+    return retain(ordinal);
   }
-  return cuCtxSetCurrent(context);
+
+  CUresult reset(CUdevice device) {
+    const CUresult result = cuDevicePrimaryCtxReset(device);
+    const std::lock_guard lock(mutex_);
+    CUcontext const gone = std::exchange(contexts_[device], nullptr);
+    if (gone != nullptr) were_reset_.insert(gone);
+    return result;
+  }
+
+  /// A reset context is current to the threads that had it. Retains it again, with the same handle.
+  CUresult revive(CUcontext current) {
+    const std::lock_guard lock(mutex_);
+    if (were_reset_.empty() || were_reset_.count(current) == 0) return CUDA_SUCCESS;
+    CUdevice device = 0;
+    CUresult result = cuCtxGetDevice(&device);
+    if (result == CUDA_SUCCESS) result = retain(device);
+    if (result == CUDA_SUCCESS) were_reset_.erase(current);
+    return result;
+  }
+
+private:
+  CUresult retain(int ordinal) {
+    CUcontext& context = contexts_[ordinal];
+    if (context == nullptr) {
+      CUdevice device = 0;
+      CUresult result = cuDeviceGet(&device, ordinal);
+      if (result == CUDA_SUCCESS) result = cuDevicePrimaryCtxRetain(&context, device);
+      if (result != CUDA_SUCCESS) return result;
+    }
+    return cuCtxSetCurrent(context);
+  }
+
+  std::mutex mutex_;
+  std::map<int, CUcontext> contexts_;
+  std::set<CUcontext> were_reset_;
+};
+
+Primaries& primaries() {
+  static auto& all = *new Primaries; // destructors of the program may still call the runtime
+  return all;
 }
 
 /// The names that do not follow from the driver's.
@@ -82,11 +117,17 @@ CUresult start() {
   return started;
 }
 
-CUresult ready() {
+CUresult ready_for_events() {
   CUcontext current = nullptr;
   if (const CUresult started = start(); started != CUDA_SUCCESS) return started;
   if (cuCtxGetCurrent(&current) == CUDA_SUCCESS && current != nullptr) return CUDA_SUCCESS;
-  return use_device(0);
+  return primaries().make_current(0);
+}
+
+CUresult ready() {
+  CUcontext current = nullptr;
+  if (const CUresult some = ready_for_events(); some != CUDA_SUCCESS) return some;
+  return cuCtxGetCurrent(&current) == CUDA_SUCCESS ? primaries().revive(current) : CUDA_SUCCESS;
 }
 
 // Errors
@@ -130,7 +171,7 @@ RUNTIME Error cudaGetDeviceCount(int* count) {
 }
 
 RUNTIME Error cudaSetDevice(int device) {
-  return with_driver([=] { return use_device(device); });
+  return with_driver([=] { return primaries().make_current(device); });
 }
 
 RUNTIME Error cudaGetDevice(int* device) {
@@ -140,6 +181,15 @@ RUNTIME Error cudaGetDevice(int* device) {
 
 RUNTIME Error cudaDeviceSynchronize() {
   return with_context([] { return cuCtxSynchronize(); });
+}
+
+/// Of the current context's device, or of the first one.
+RUNTIME Error cudaDeviceReset() {
+  return with_driver([] {
+    CUdevice device = 0;
+    const CUresult found = cuCtxGetDevice(&device);
+    return found == CUDA_SUCCESS || found == CUDA_ERROR_INVALID_CONTEXT ? primaries().reset(device) : found;
+  });
 }
 
 RUNTIME Error cudaDeviceGetAttribute(int* value, CUdevice_attribute attribute, int device) {
@@ -208,7 +258,7 @@ RUNTIME Error cudaHostGetDevicePointer(void** device, void* host, unsigned flags
 
 namespace {
 
-/// Addresses are unified, so the direction is only checked for being one.
+/// Addresses are unified, so the direction is only checked.
 template <class Copy>
 Error copied(std::size_t bytes, int direction, Copy copy) {
   if (bytes != 0 && (direction < 0 || direction > 4)) return told(invalid_copy_direction);
@@ -217,14 +267,29 @@ Error copied(std::size_t bytes, int direction, Copy copy) {
 
 CUdeviceptr address(const void* memory) { return reinterpret_cast<CUdeviceptr>(memory); }
 
+/// The answer of a copy of a line. The driver must know the memory that the direction says is of a device.
+template <class Copy>
+Error copied_line(const void* to, const void* from, std::size_t bytes, int direction, Copy copy) {
+  const auto is_known = [](const void* memory) {
+    unsigned type = 0;
+    return cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address(memory)) == CUDA_SUCCESS;
+  };
+  const bool to_device = direction == 1 || direction == 3, from_device = direction == 2 || direction == 3;
+  return copied(bytes, direction, [=] {
+    if ((to_device && !is_known(to)) || (from_device && !is_known(from))) return CUDA_ERROR_INVALID_VALUE;
+    return copy();
+  });
+}
+
 } // namespace
 
 RUNTIME Error cudaMemcpy(void* to, const void* from, std::size_t bytes, int direction) {
-  return copied(bytes, direction, [=] { return cuMemcpy(address(to), address(from), bytes); });
+  return copied_line(to, from, bytes, direction, [=] { return cuMemcpy(address(to), address(from), bytes); });
 }
 
 RUNTIME Error cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, int direction, CUstream stream) {
-  return copied(bytes, direction, [=] { return cuMemcpyAsync(address(to), address(from), bytes, stream); });
+  return copied_line(to, from, bytes, direction,
+                     [=] { return cuMemcpyAsync(address(to), address(from), bytes, stream); });
 }
 
 namespace {
@@ -381,27 +446,27 @@ RUNTIME Error cudaEventCreateWithFlags(CUevent* event, unsigned flags) {
 RUNTIME Error cudaEventCreate(CUevent* event) { return cudaEventCreateWithFlags(event, 0); }
 
 RUNTIME Error cudaEventDestroy(CUevent event) {
-  return with_context([=] { return cuEventDestroy(event); });
+  return with_event([=] { return cuEventDestroy(event); });
 }
 
 RUNTIME Error cudaEventRecord(CUevent event, CUstream stream) {
-  return with_context([=] { return cuEventRecord(event, stream); });
+  return with_event([=] { return cuEventRecord(event, stream); });
 }
 
 RUNTIME Error cudaEventRecordWithFlags(CUevent event, CUstream stream, unsigned flags) {
-  return with_context([=] { return cuEventRecordWithFlags(event, stream, flags); });
+  return with_event([=] { return cuEventRecordWithFlags(event, stream, flags); });
 }
 
 RUNTIME Error cudaEventQuery(CUevent event) {
-  return with_context([=] { return cuEventQuery(event); });
+  return with_event([=] { return cuEventQuery(event); });
 }
 
 RUNTIME Error cudaEventSynchronize(CUevent event) {
-  return with_context([=] { return cuEventSynchronize(event); });
+  return with_event([=] { return cuEventSynchronize(event); });
 }
 
 RUNTIME Error cudaEventElapsedTime(float* milliseconds, CUevent start, CUevent end) {
-  return with_context([=] { return cuEventElapsedTime(milliseconds, start, end); });
+  return with_event([=] { return cuEventElapsedTime(milliseconds, start, end); });
 }
 
 // Programs that were compiled with CUDA 12.8 or a later 12 use this name.

@@ -26,13 +26,24 @@ Error told(Error);
 /// Initialises the driver.
 CUresult start();
 
-/// Initialises the driver, and makes the primary context of a device current unless the thread has a context.
+/// Initialises the driver, and makes the primary context of a device current unless the thread has a context,
+/// which may have been reset.
+CUresult ready_for_events();
+
+/// The same, and a context that was reset begins anew.
 CUresult ready();
 
 /// The answer of a call that needs a context.
 template <class Call>
 Error with_context(Call call) {
   const CUresult prepared = ready();
+  return told(prepared != CUDA_SUCCESS ? prepared : call());
+}
+
+/// The answer of a call for an event. A reset context stays as it is, so that the driver refuses its events.
+template <class Call>
+Error with_event(Call call) {
+  const CUresult prepared = ready_for_events();
   return told(prepared != CUDA_SUCCESS ? prepared : call());
 }
 

@@ -39,11 +39,18 @@ void Api::kill(Context& context) {
   for (auto& capture : std::vector(process_.captures))
     if (capture->origin->home.context.get() == &context) discard(*capture);
   computer_.scheduler.abandon([&](const Operation& op) { return op.stream->home.context.get() == &context; });
-  std::erase_if(process_.allocations, [&](const auto& each) { // of the program, or of another one
-    return !each.second.made_here() && each.second.home.context.get() == &context;
-  });
-  for (auto& [address, allocation] : process_.allocations) // nobody can open it any more
-    if (allocation.exported && allocation.home.context.get() == &context) allocation.exported->withdraw();
+  for (auto each = process_.allocations.begin(); each != process_.allocations.end();) {
+    Allocation& one = each->second;
+    const bool dies = one.home.context.get() == &context;
+    if (dies && one.exported) one.exported->withdraw(); // nobody can open it any more
+    if (!dies || (one.made_here() && (one.pool || one.of_graph))) {
+      ++each;
+      continue;
+    }
+    if (one.memory) process_.dropped.push_back(std::move(one.memory)); // work of other contexts may use it
+    if (one.exported) process_.dropped.push_back(std::move(one.exported));
+    each = process_.allocations.erase(each);
+  }
   std::erase_if(process_.mapped_graph_memory,
                 [&](const auto& each) { return each->named.home.context.get() == &context; });
   context.per_thread.clear();

@@ -427,6 +427,7 @@ CUresult Api::cuMemFreeAsync(CUdeviceptr pointer, CUstream handle) {
     freed.exported->withdraw();
     process_.dropped.push_back(std::move(freed.exported));
   }
+  if (!freed.pool && !freed.of_graph) where->has_freed = true;
   if (!freed.memory) return CUDA_SUCCESS;
   if (!freed.pool) {
     process_.dropped.push_back(std::move(freed.memory));

@@ -49,6 +49,8 @@ CUresult Api::cuStreamDestroy_v2(CUstream handle) {
       capture->destroyed.push_back(gone);
     }
   }
+  if (gone->has_freed)
+    wait_for(gone->tail, "the work of a stream on which memory was freed, and which is destroyed");
   computer_.handles.remove(*gone, ending()); // its pending work continues
   return CUDA_SUCCESS;
 }
@@ -187,6 +189,7 @@ CUresult Api::cuStreamSynchronize(CUstream handle) {
     for (auto& tail : tails(*asked->home.context, true))
       wait_for(tail, what);
   wait_for(asked->tail, what);
+  asked->has_freed = false;
   trim_pools(process_);
   return CUDA_SUCCESS;
 }

@@ -34,6 +34,7 @@ struct Stream : Object {
   bool used = false;                    ///< it has had more than records of events
   std::size_t pending = 0;              ///< submissions that have not completed
   std::size_t queued = 0;               ///< places that they take in the launch queue
+  bool has_freed = false;               ///< memory that no pool has, since it was last synchronized
   bool held = false;
   Time hold = 0; ///< how long each of its operations is held before it starts
 

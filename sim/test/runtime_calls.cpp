@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Prints what the CUDA runtime answers. nvcc compiles this file too, with kernels. runtime_answers.txt has
-// the answers of an H100 (runtime and driver of CUDA 13.0, 2026-11-25).
+// the answers of an H200 (runtime and driver of CUDA 13.0, 2026-11-29).
 
 #include <atomic>
 #include <cstddef>
@@ -29,6 +29,7 @@ Result cudaGetDeviceCount(int*);
 Result cudaGetDevice(int*);
 Result cudaSetDevice(int);
 Result cudaDeviceSynchronize();
+Result cudaDeviceReset();
 Result cudaMalloc(void**, std::size_t);
 Result cudaFree(void*);
 Result cudaMallocHost(void**, std::size_t);
@@ -177,6 +178,28 @@ void streams_and_events() {
   is("free_host", cudaFreeHost(host));
 }
 
+/// What was made before is gone, and the next call begins anew.
+void reset() {
+  void *device = nullptr, *host = nullptr;
+  Event event = nullptr;
+  int number = -1;
+  is("reset.malloc", cudaMalloc(&device, 4));
+  is("reset.host", cudaMallocHost(&host, 4));
+  is("reset.event", cudaEventCreate(&event));
+  cudaSetDevice(99);
+  leaves("reset", cudaDeviceReset());
+  leaves("reset.event", cudaEventQuery(event));
+  leaves("reset.again", cudaDeviceReset());
+  is("reset.device", cudaGetDevice(&number));
+  shows("reset.device", number);
+  leaves("reset.copy", cudaMemcpy(device, &number, 4, direction(1)));
+  leaves("reset.free", cudaFree(device));
+  leaves("reset.free_host", cudaFreeHost(host));
+  is("reset.then.malloc", cudaMalloc(&device, 4));
+  is("reset.then.copy", cudaMemcpy(device, &number, 4, direction(1)));
+  is("reset.then.free", cudaFree(device));
+}
+
 #ifdef __CUDACC__
 void kernels() {
   Stream stream = nullptr;
@@ -203,6 +226,10 @@ int main() {
   devices();
   memory();
   streams_and_events();
+#ifdef __CUDACC__
+  kernels();
+#endif
+  reset();
 #ifdef __CUDACC__
   kernels();
 #endif

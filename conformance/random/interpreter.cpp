@@ -202,9 +202,9 @@ std::string Interpreter::context_call(const Call& call) {
     // The wait for an interprocess event is one for all streams, and comes after the work of all of them. A
     // wait for an event of another context comes after nothing.
     const auto family = [](int of) { return of == green_context ? primary_context : of; };
-    const Gates before = event->interprocess                                           ? held_.all(context)
+    const Gates before = event->interprocess                                        ? held_.all(context)
                          : event->ever && family(event->context) == family(context) ? held_.whole(context)
-                                                                                       : 0;
+                                                                                    : 0;
     held_.bar(context, held_.closed(event->behind) | before);
     if (before != 0) held_.submit_whole(context, held_.closed(event->behind) | before);
     return short_form(result);

@@ -77,15 +77,31 @@ void self(Lab& lab) {
   soon.timeoutMs = 100;
   lab.is("lock", cu.CheckpointProcessLock(getpid(), &soon));
 }
+
+// Before cuInit.
+void early(Lab& lab) {
+  if (lab.cu.CheckpointProcessGetState == nullptr) return;
+  const Sleeper sleeper;
+  for (const auto& [process, pid] :
+       {std::pair("missing", 999999999), std::pair("without_driver", int(sleeper.pid())),
+        std::pair("self", int(getpid()))}) {
+    const std::string name = process;
+    queries(lab, name, pid);
+    lab.is(name + ".unlock", lab.cu.CheckpointProcessUnlock(pid, nullptr));
+  }
+}
 #else
 void refusals(Lab&) {}
 void self(Lab&) {}
+void early(Lab&) {}
 #endif
 
 } // namespace
 
 std::vector<Scenario> checkpoints_scenarios() {
-  return {{"checkpoints.refusals", refusals, Place::child}, {"checkpoints.self", self, Place::alone}};
+  return {{"checkpoints.refusals", refusals, Place::child},
+          {"checkpoints.self", self, Place::alone},
+          {"checkpoints.early", early, Place::bare}};
 }
 
 } // namespace transcript

@@ -565,6 +565,41 @@ void unasked(Lab& lab) {
   lab.is("failed_capture.destroy_node", cu.GraphDestroyNode(failing.node));
 }
 
+// What becomes of the whole graph after a failed capture into the body of one of its nodes.
+template <CUresult (*call)(Lab&, CUgraph)>
+void after_failed_capture(Lab& lab) {
+  const Api& cu = lab.cu;
+  const Stream stream(lab);
+  CUgraph const graph = make_graph(lab); // not destroyed at the end
+  const Choosing made(lab, graph);
+  lab.must(cu.StreamBeginCaptureToGraph(stream, made.bodies[0], nullptr, nullptr, 0,
+                                        CU_STREAM_CAPTURE_MODE_GLOBAL),
+           "begin");
+  cu.StreamSynchronize(stream);
+  CUgraph captured = nullptr;
+  lab.is("end", cu.StreamEndCapture(stream, &captured));
+  lab.is("then", call(lab, graph));
+}
+
+CUresult destroy(Lab& lab, CUgraph graph) { return lab.cu.GraphDestroy(graph); }
+
+CUresult count_nodes(Lab& lab, CUgraph graph) {
+  std::size_t count = 0;
+  const CUresult result = lab.cu.GraphGetNodes(graph, nullptr, &count);
+  lab.shows("count", count);
+  return result;
+}
+
+CUresult copy(Lab& lab, CUgraph graph) {
+  CUgraph copied = nullptr;
+  return lab.cu.GraphClone(&copied, graph);
+}
+
+CUresult add_and_destroy(Lab& lab, CUgraph graph) {
+  add_host(lab, graph);
+  return lab.cu.GraphDestroy(graph);
+}
+
 } // namespace
 
 std::vector<Scenario> conditional_scenarios() {
@@ -577,7 +612,11 @@ std::vector<Scenario> conditional_scenarios() {
           {"conditional.clone", clone, Place::child},
           {"conditional.update", update, Place::child},
           {"conditional.unusual", unusual, Place::alone},
-          {"conditional.unasked", unasked, Place::alone}};
+          {"conditional.unasked", unasked, Place::alone},
+          {"conditional.failed_capture.destroy", after_failed_capture<destroy>, Place::alone},
+          {"conditional.failed_capture.add", after_failed_capture<add_and_destroy>, Place::alone},
+          {"conditional.failed_capture.count", after_failed_capture<count_nodes>, Place::alone},
+          {"conditional.failed_capture.clone", after_failed_capture<copy>, Place::alone}};
 }
 
 } // namespace transcript

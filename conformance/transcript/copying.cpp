@@ -899,6 +899,92 @@ std::vector<Named> kinds_of_work(Lab& lab, const Kinds& kinds) {
   return all;
 }
 
+#if CUDA_VERSION >= 13000
+// Copies of memory of a pool of the host, behind a gate and without a stream. Access is the device's.
+template <bool permitted>
+void host_pools(Lab& lab) {
+  const Api& cu = lab.cu;
+  const Kinds kinds(lab);
+  Stream stream(lab), blocking(lab, CU_STREAM_DEFAULT);
+  const auto new_pool = [&] {
+    CUmemPoolProps properties{};
+    properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+    properties.location = {CU_MEM_LOCATION_TYPE_HOST, 0};
+    CUmemoryPool pool = nullptr;
+    lab.must(cu.MemPoolCreate(&pool, &properties), "cuMemPoolCreate");
+    const CUmemAccessDesc wish = {{CU_MEM_LOCATION_TYPE_DEVICE, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    if (permitted) lab.must(cu.MemPoolSetAccess(pool, &wish, 1), "cuMemPoolSetAccess");
+    return pool;
+  };
+  CUmemoryPool const first = new_pool(), second = new_pool();
+  CUdeviceptr memory = 0, same_pool = 0, other_pool = 0, pool_of_device = 0;
+  lab.must(cu.MemAllocFromPoolAsync(&memory, size, first, stream), "cuMemAllocFromPoolAsync");
+  lab.must(cu.MemAllocFromPoolAsync(&same_pool, size, first, stream), "cuMemAllocFromPoolAsync");
+  lab.must(cu.MemAllocFromPoolAsync(&other_pool, size, second, stream), "cuMemAllocFromPoolAsync");
+  lab.must(cu.MemAllocAsync(&pool_of_device, size, stream), "cuMemAllocAsync");
+  lab.must(cu.StreamSynchronize(stream), "synchronize");
+  const auto by_host = [](CUdeviceptr address) { return reinterpret_cast<void*>(address); };
+
+  std::vector<Kinds::Kind> others = {{"itself", memory + size / 2},
+                                     {"same_pool", same_pool},
+                                     {"other_pool", other_pool},
+                                     {"pool_of_device", pool_of_device}};
+  for (const auto& kind : kinds.all())
+    others.push_back(kind);
+  for (const auto& [name, other] : others)
+    for (const bool to : {true, false}) {
+      const CUdeviceptr target = to ? other : memory, source = to ? memory : other;
+      const std::string question = (to ? "to_" : "from_") + std::string(name);
+      const auto async = [&](const std::string& call, const CallOn& copy) {
+        lab.shows(question + "." + call, held(
+                                             lab, stream, [&] { return copy(stream); }, 100ms));
+      };
+      for (const Form& form : forms(cu)) {
+        async(form.name, [&](CUstream on) { return form.async(target, source, on); });
+        lab.shows(question + "." + form.name + ".plain",
+                  held(
+                      lab, blocking, [&] { return form.plain(target, source); }, 100ms));
+      }
+      async("htod", [&](CUstream on) { return cu.MemcpyHtoDAsync(target, by_host(source), 8, on); });
+      async("dtoh", [&](CUstream on) { return cu.MemcpyDtoHAsync(by_host(target), source, 8, on); });
+      async("dtod", [&](CUstream on) { return cu.MemcpyDtoDAsync(target, source, 8, on); });
+      lab.shows(question + ".htod.plain",
+                held(
+                    lab, blocking, [&] { return cu.MemcpyHtoD(target, by_host(source), 8); }, 100ms));
+      lab.shows(question + ".dtoh.plain",
+                held(
+                    lab, blocking, [&] { return cu.MemcpyDtoH(by_host(target), source, 8); }, 100ms));
+      if (permitted)
+        async("too_far", [&](CUstream on) { return cu.MemcpyAsync(target, source, 2 * size, on); });
+      Graph graph(lab);
+      CUgraphNode node = nullptr;
+      CUDA_MEMCPY3D copy = two_rows<CUDA_MEMCPY3D>(target, source);
+      copy.Depth = 1;
+      lab.is(question + ".node", cu.GraphAddMemcpyNode(&node, graph, nullptr, 0, &copy, lab.home));
+      Stream capturing(lab);
+      lab.must(cu.StreamBeginCapture(capturing, CU_STREAM_CAPTURE_MODE_RELAXED), "begin");
+      lab.is(question + ".captured", cu.MemcpyAsync(target, source, 8, capturing));
+      CUgraph captured = nullptr;
+      lab.is(question + ".captured.end", cu.StreamEndCapture(capturing, &captured));
+      if (captured == nullptr) continue;
+      std::size_t count = 1;
+      if (cu.GraphGetNodes(captured, &node, &count) == CUDA_SUCCESS && count == 1) {
+        copy = {};
+        lab.is(question + ".captured.parameters", cu.GraphMemcpyNodeGetParams(node, &copy));
+        lab.shows(question + ".captured.types",
+                  std::to_string(copy.srcMemoryType) + " to " + std::to_string(copy.dstMemoryType));
+        lab.shows(question + ".captured.addresses", copy.srcDevice == source && copy.dstDevice == target);
+      }
+      CUgraphExec exec = nullptr;
+      lab.is(question + ".captured.instantiate", cu.GraphInstantiateWithFlags(&exec, captured, 0));
+      if (exec == nullptr) continue;
+      async("launch", [&](CUstream on) { return cu.GraphLaunch(exec, on); });
+      cu.GraphExecDestroy(exec);
+      cu.GraphDestroy(captured);
+    }
+}
+#endif
+
 // How a stream with this work answers a query, and an event that is recorded after it, while something else
 // holds it back.
 void queries(Lab& lab) {
@@ -983,6 +1069,10 @@ std::vector<Scenario> copying_scenarios() {
         {"copying.foreign_callers.of_second", foreign_callers<1>, Place::child, 1, 10},
         {"copying.foreign_callers.of_primary", foreign_callers<2>, Place::child, 1, 10},
         {"copying.foreign_callers.of_green", foreign_callers<3>, Place::child, 1, 10},
+#endif
+#if CUDA_VERSION >= 13000
+        {"copying.host_pools.permitted", host_pools<true>, Place::alone, 1, 10},
+        {"copying.host_pools.not_permitted", host_pools<false>, Place::alone, 1, 10},
 #endif
         {"copying.queries", queries, Place::child, 1, 3},
   };

@@ -606,6 +606,50 @@ void other_nodes(Lab& lab) {
   lab.is("range_of_graph_memory", cu.MemGetAddressRange(&base, &size, of_graph));
 }
 
+// Whether a stream on which memory was freed can be destroyed while it is held.
+void destroyed_stream(Lab& lab) {
+  const Api& cu = lab.cu;
+  const auto plain = [&] {
+    CUdeviceptr memory = 0;
+    lab.must(cu.MemAlloc(&memory, bytes), "cuMemAlloc");
+    return memory;
+  };
+  const auto foreign = [&] {
+    const Current guard(lab, lab.second_context());
+    return plain();
+  };
+  const auto pooled = [&] {
+    Stream other(lab);
+    CUdeviceptr memory = 0;
+    lab.must(cu.MemAllocAsync(&memory, bytes, other), "cuMemAllocAsync");
+    lab.must(cu.StreamSynchronize(other), "synchronize");
+    return memory;
+  };
+  const std::pair<const char*, std::function<CUdeviceptr()>> allocations[] = {
+      {"nothing", [] { return CUdeviceptr{0}; }}, {"own", plain}, {"foreign", foreign}, {"pooled", pooled}};
+  for (const unsigned flags : {CU_STREAM_DEFAULT, CU_STREAM_NON_BLOCKING})
+    for (const auto& [kind, allocate] : allocations)
+      for (const char* const then : {"held", "synchronized", "after_a_gate", "legacy_record"}) {
+        const std::string how = then;
+        Stream stream(lab, flags);
+        Event event(lab);
+        const CUdeviceptr memory = allocate();
+        std::optional<Gate> gate;
+        if (how == "after_a_gate") gate.emplace(lab, stream);
+        const CUresult freed = memory == 0 ? CUDA_SUCCESS : cu.MemFreeAsync(memory, stream);
+        if (how == "synchronized") lab.must(cu.StreamSynchronize(stream), "synchronize");
+        if (!gate) gate.emplace(lab, stream);
+        if (how == "legacy_record") lab.must(cu.EventRecord(event, CU_STREAM_LEGACY), "record");
+        Background background(lab, [&] { return cu.StreamDestroy(stream.release()); });
+        const bool returns = background.returns_within(200ms);
+        gate->open();
+        lab.shows(std::string(flags == 0 ? "blocking." : "non_blocking.") + kind + "." + how,
+                  "free " + lab.name_of(freed) + ", " + (returns ? "returns " : "waits ") +
+                      lab.name_of(background.join()));
+        lab.must(cu.CtxSynchronize(), "synchronize");
+      }
+}
+
 template <std::size_t... Index>
 void add_used(std::vector<Scenario>& all, std::index_sequence<Index...>) {
   (all.push_back({std::string("free.used.") + kinds[Index].name, used<Index>, Place::child}), ...);
@@ -617,6 +661,7 @@ std::vector<Scenario> free_scenarios() {
   std::vector<Scenario> all = {{"free.same_context", same_context, Place::alone, 1, 12},
                                {"free.blocking_stream", blocking_stream, Place::alone, 1, 11},
                                {"free.other_context", other_context, Place::alone},
+                               {"free.destroyed_stream", destroyed_stream, Place::alone, 1, 5},
                                {"free.other_device", other_device, Place::child, 2},
                                {"free.context_with_work", context_with_work, Place::child},
                                {"free.primary_with_work.reset", primary_with_work<true>, Place::alone},

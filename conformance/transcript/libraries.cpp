@@ -680,6 +680,11 @@ void linker_neighbours(Lab& lab) {
 }
 
 // What two inputs may both have, and what they need of each other.
+std::string in_one_line(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', '|');
+  return text.empty() ? "none" : text;
+}
+
 void linkage(Lab& lab) {
   const Api& cu = lab.cu;
   const std::string unused =
@@ -724,8 +729,8 @@ void linkage(Lab& lab) {
     void* result = nullptr;
     const CUresult completed = cu.LinkComplete(state, &result, nullptr);
     lab.is(is + ".complete", completed);
-    lab.shows(is + ".log", reinterpret_cast<std::uintptr_t>(values[1]) != 0);
-    lab.shows(is + ".log_has_text", log[0] != '\0');
+    lab.shows(is + ".log", reinterpret_cast<std::uintptr_t>(values[1]));
+    lab.shows(is + ".text", in_one_line(log));
     CUmodule module = nullptr;
     if (completed == CUDA_SUCCESS) lab.is(is + ".load", cu.ModuleLoadData(&module, result));
     CUfunction function = nullptr;
@@ -737,11 +742,18 @@ void linkage(Lab& lab) {
     cu.LinkDestroy(state);
   }
   // Without a linker.
-  for (const auto& [name, body] : {std::pair("unused", unused + kernel), std::pair("calls", calls),
-                                   std::pair("reads", reads), std::pair("names", names)}) {
-    const std::string text = ".version 7.0\n.target sm_75\n.address_size 64\n" + body;
+  for (const auto& [name, body] :
+       {std::pair("unused", unused + kernel), std::pair("calls", calls), std::pair("reads", reads),
+        std::pair("names", names), std::pair("declares", ".extern .func missing ();\n" + kernel),
+        std::pair("declares_variable", ".extern .global .u32 v;\n" + kernel),
+        std::pair("declares_kernel", ".extern .entry b ();\n" + kernel)}) {
+    const std::string is = std::string("alone.") + name,
+                      text = ".version 7.0\n.target sm_75\n.address_size 64\n" + body;
     CUmodule module = nullptr;
-    lab.is(std::string("alone.") + name, cu.ModuleLoadData(&module, text.c_str()));
+    lab.is(is, cu.ModuleLoadData(&module, text.c_str()));
+    CUlibrary library = nullptr;
+    lab.is(is + ".library",
+           cu.LibraryLoadData(&library, text.c_str(), nullptr, nullptr, 0, nullptr, nullptr, 0));
   }
 }
 
@@ -767,6 +779,32 @@ void linker_options(Lab& lab) {
   for (const int option : {0, 7, 8, 9, 10, 11, 12, 13, 14, 16, 20, 30})
     lab.is(std::to_string(option) + ".to_0", create(option, nullptr));
 }
+
+#if CUDA_VERSION >= 12050
+// Which names of one kernel are at one address: of a function, of the kernel, and of a second load.
+void names(Lab& lab) {
+  const Api& cu = lab.cu;
+  const auto name_of = [&](CUfunction function) {
+    const char* name = nullptr;
+    lab.must(cu.FuncGetName(&name, function), "cuFuncGetName");
+    return name;
+  };
+  CUmodule const first = load_module(lab), second = load_module(lab);
+  const char* const one = name_of(function_of(lab, first, "work"));
+  lab.shows("again", one == name_of(function_of(lab, first, "work")));
+  lab.shows("second_module", one == name_of(function_of(lab, second, "work")));
+  CUkernel kernel = nullptr;
+  CUfunction function = nullptr;
+  const char* of_kernel = nullptr;
+  lab.must(cu.LibraryGetKernel(&kernel, load_library(lab), "work"), "cuLibraryGetKernel");
+  lab.must(cu.KernelGetName(&of_kernel, kernel), "cuKernelGetName");
+  lab.must(cu.KernelGetFunction(&function, kernel), "cuKernelGetFunction");
+  lab.shows("function_of_kernel", of_kernel == name_of(function));
+  lab.shows("function_of_kernel.again", name_of(function) == name_of(function));
+  lab.must(cu.ModuleUnload(second), "cuModuleUnload");
+  lab.shows("after_unload", one == name_of(function_of(lab, first, "work")));
+}
+#endif
 
 // An H200 has ended the process.
 void no_threads_in_a_block(Lab& lab) {
@@ -1038,27 +1076,27 @@ void lazy_loads(Lab& lab) {
 } // namespace
 
 std::vector<Scenario> libraries_scenarios() {
-  return {{"code.variables", variables, Place::child},
-          {"code.modules", modules, Place::child},
-          {"code.functions", functions_of_modules, Place::child},
-          {"code.attributes", function_attributes, Place::child},
-          {"code.libraries", libraries, Place::child},
-          {"code.occupancy", occupancy, Place::child},
-          {"code.linker", linker, Place::child},
-          {"code.more_attributes", more_attributes, Place::child},
-          {"code.set_attributes", set_attributes, Place::child},
-          {"code.more_variables", more_variables, Place::child},
-          {"code.attributes_of_cubin", attributes_of_cubin, Place::child},
-          {"code.binary", binary, Place::alone},
-          {"code.clusters", clusters, Place::alone},
-          {"code.cooperative", cooperative, Place::alone},
-          {"code.linkage", linkage, Place::probe},
-          {"code.linker_neighbours", linker_neighbours, Place::alone},
-          {"code.linker_options", linker_options, Place::child},
-          {"code.no_threads_in_a_block", no_threads_in_a_block, Place::alone},
-          {"code.pairs", pairs, Place::child},
-          {"code.loads", loads, Place::child},
-          {"code.lazy_loads", lazy_loads, Place::bare}};
+  return {
+    {"code.variables", variables, Place::child}, {"code.modules", modules, Place::child},
+        {"code.functions", functions_of_modules, Place::child},
+        {"code.attributes", function_attributes, Place::child}, {"code.libraries", libraries, Place::child},
+        {"code.occupancy", occupancy, Place::child}, {"code.linker", linker, Place::child},
+        {"code.more_attributes", more_attributes, Place::child},
+        {"code.set_attributes", set_attributes, Place::child},
+        {"code.more_variables", more_variables, Place::child},
+        {"code.attributes_of_cubin", attributes_of_cubin, Place::child},
+        {"code.binary", binary, Place::alone}, {"code.clusters", clusters, Place::alone},
+        {"code.cooperative", cooperative, Place::alone}, {"code.linkage", linkage, Place::alone},
+        {"code.linker_neighbours", linker_neighbours, Place::alone},
+        {"code.linker_options", linker_options, Place::child},
+#if CUDA_VERSION >= 12050
+        {"code.names", names, Place::alone},
+#endif
+        {"code.no_threads_in_a_block", no_threads_in_a_block, Place::alone},
+        {"code.pairs", pairs, Place::child}, {"code.loads", loads, Place::child}, {
+      "code.lazy_loads", lazy_loads, Place::bare
+    }
+  };
 }
 
 } // namespace transcript

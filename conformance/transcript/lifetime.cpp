@@ -316,6 +316,57 @@ void fork_and_wait(Lab& lab) {
   });
 }
 
+enum class Ending { destroyed, reset, revived };
+
+// What is left of memory whose context has ended, or has ended and begun anew.
+template <Ending ending>
+void memory(Lab& lab) {
+  const Api& cu = lab.cu;
+  CUcontext context = nullptr, popped = nullptr;
+  if (ending == Ending::destroyed)
+    lab.must(cu.CtxCreate(&context, 0, lab.device), "create");
+  else
+    lab.must(cu.DevicePrimaryCtxRetain(&context, lab.device), "retain");
+  if (ending != Ending::destroyed) lab.must(cu.CtxPushCurrent(context), "push");
+  constexpr std::size_t bytes = 2 << 20;
+  CUdeviceptr device = 0, managed = 0, pooled = 0;
+  void* host = nullptr;
+  void* const registered = std::aligned_alloc(4096, bytes);
+  lab.must(cu.MemAlloc(&device, bytes), "cuMemAlloc");
+  lab.must(cu.MemHostAlloc(&host, bytes, 0), "cuMemHostAlloc");
+  lab.must(cu.MemHostRegister(registered, bytes, 0), "cuMemHostRegister");
+  lab.must(cu.MemAllocManaged(&managed, bytes, CU_MEM_ATTACH_GLOBAL), "cuMemAllocManaged");
+  lab.must(cu.MemAllocAsync(&pooled, bytes, nullptr), "cuMemAllocAsync");
+  const CUdeviceptr mapped = mapped_memory(lab, bytes);
+  lab.must(cu.CtxSynchronize(), "synchronize");
+  cu.CtxPopCurrent(&popped);
+  lab.is("end", ending == Ending::destroyed ? cu.CtxDestroy(context) : cu.DevicePrimaryCtxReset(lab.device));
+  if (ending == Ending::revived) {
+    lab.must(cu.DevicePrimaryCtxRetain(&context, lab.device), "retain");
+    lab.must(cu.CtxPushCurrent(context), "push");
+  }
+  const auto address = [](const void* pointer) { return reinterpret_cast<CUdeviceptr>(pointer); };
+  const std::pair<const char*, CUdeviceptr> all[] = {
+      {"device", device}, {"host", address(host)}, {"managed", managed},
+      {"pooled", pooled}, {"mapped", mapped},      {"registered", address(registered)}};
+  for (const auto& [name, memory] : all) {
+    const std::string kind = name;
+    unsigned type = 77;
+    CUdeviceptr base = 0;
+    std::size_t size = 0;
+    lab.is(kind + ".pointer", cu.PointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, memory));
+    lab.shows(kind + ".pointer.type", type);
+    lab.is(kind + ".range", cu.MemGetAddressRange(&base, &size, memory));
+    if (memory != address(host)) lab.is(kind + ".fill", cu.MemsetD8(memory, 1, 4)); // may be in use again
+  }
+  lab.is("device.free", cu.MemFree(device));
+  lab.is("host.free", cu.MemFreeHost(host));
+  lab.is("managed.free", cu.MemFree(managed));
+  lab.is("registered.unregister", cu.MemHostUnregister(registered));
+  lab.is("pooled.free", cu.MemFreeAsync(pooled, nullptr));
+  lab.is("synchronize", cu.CtxSynchronize());
+}
+
 } // namespace
 
 std::vector<Scenario> lifetime_scenarios() {
@@ -332,6 +383,9 @@ std::vector<Scenario> lifetime_scenarios() {
           {"lifetime.event_of_reset_primary", event_of_reset_primary, Place::alone},
           {"lifetime.id_of_null", id_of_null, Place::alone},
           {"lifetime.exec_of_reset_primary", exec_of_reset_primary, Place::probe},
+          {"lifetime.memory.destroyed", memory<Ending::destroyed>, Place::alone},
+          {"lifetime.memory.reset", memory<Ending::reset>, Place::alone},
+          {"lifetime.memory.revived", memory<Ending::revived>, Place::alone},
           {"lifetime.primary_released", primary_released, Place::child}};
 }
 

@@ -93,7 +93,9 @@ public:
   /// - InvalidHandle for an empty `graph`, ContextMismatch for a graph of another driver.
   ///
   /// If the capture cannot be ended, for example because it was invalidated, `graph` gives up its
-  /// handle and is empty afterwards, because the driver has then destroyed the graph.
+  /// handle and is empty afterwards, because the driver has then destroyed the graph. If it was a body,
+  /// the driver crashes when the graph of its conditional node is instantiated or destroyed: call
+  /// Graph::release(), and do not use the handle.
   [[nodiscard]] explicit StreamCapture(const Context& context, CUstream stream, Graph& graph,
                                        ArrayView<CUgraphNode> after = {},
                                        CaptureMode mode = CaptureMode::per_thread);

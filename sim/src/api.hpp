@@ -166,6 +166,7 @@ private:
   const Context* home_of(const void*) const; ///< null for memory of a pool or of the program
   bool pooled(const void*) const;
   /// Refuses memory that is not allocated, or that is mapped for less than this.
+  bool may_access(const Allocation& of_host_pool) const;
   std::byte* reachable(std::uintptr_t address, std::size_t bytes,
                        unsigned access = CU_MEM_ACCESS_FLAGS_PROT_READ);
   std::function<bool()> unmapped_later(std::uintptr_t address, std::size_t bytes) const;
@@ -221,7 +222,7 @@ private:
   std::shared_ptr<Code> load(const void* image, const Bytes&);
   CUresult load_module(CUmodule*, const void* image, const Bytes&);
   CUresult load_library(CUlibrary*, const void* image, const Bytes&);
-  CUresult add_to_link(CUlinkState, CUjitInputType, const void* data, std::size_t);
+  CUresult add_to_link(CUlinkState, CUjitInputType, const void*, std::size_t, const char* name);
   void check_input(CUlinkState, unsigned count, const CUjit_option*, void* const* values);
   std::shared_ptr<Module> new_module(std::shared_ptr<Context>, std::shared_ptr<Code>);
   std::shared_ptr<Module> module_of(const std::shared_ptr<Library>&, const std::shared_ptr<Context>&);
@@ -287,8 +288,7 @@ private:
                  size_t* first, size_t attribute_count, size_t* failed, CUstream);
 #endif
   Memory kind_of(const void*) const;
-  bool is_of_host_pool(CUdeviceptr) const;
-  void refuse_pool_of_host(CUdeviceptr) const;
+  std::optional<Memory> kind_in_host_pool(std::uintptr_t address) const;
   End device_memory(CUdeviceptr, std::size_t bytes);
   End host_memory(const void*, std::size_t bytes) const;
   End any_memory(CUdeviceptr, std::size_t bytes);

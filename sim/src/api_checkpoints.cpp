@@ -26,11 +26,13 @@ bool uses_a_driver(int pid) {
   return false;
 }
 
-/// Refuses what a device refuses about a process. What other processes with a driver do is not known here.
-void check_process(int pid) {
+/// Refuses what a device refuses about a process, also before cuInit. What other processes with a driver do
+/// is not known here.
+void check_process(int pid, const Process& here) {
   refuse_if(!exists(pid), CUDA_ERROR_OPERATING_SYSTEM);
-  if (pid == getpid()) return;
-  refuse_if(!uses_a_driver(pid), CUDA_ERROR_NOT_INITIALIZED);
+  const bool is_here = pid == getpid();
+  refuse_if(is_here ? !here.initialized || here.forked : !uses_a_driver(pid), CUDA_ERROR_NOT_INITIALIZED);
+  if (is_here) return;
   not_modelled("a checkpoint of another process");
 }
 
@@ -45,7 +47,7 @@ void check_reserved(const Words& words) {
 
 CUresult Api::cuCheckpointProcessGetState(int pid, CUprocessState* state) {
   refuse_if(state == nullptr, CUDA_ERROR_INVALID_VALUE);
-  check_process(pid);
+  check_process(pid, process_);
   *state = CU_PROCESS_STATE_RUNNING;
   return CUDA_SUCCESS;
 }
@@ -53,7 +55,7 @@ CUresult Api::cuCheckpointProcessGetState(int pid, CUprocessState* state) {
 /// A driver names a thread of its own. The simulator has none, and names the first one of the process.
 CUresult Api::cuCheckpointProcessGetRestoreThreadId(int pid, int* thread) {
   refuse_if(thread == nullptr, CUDA_ERROR_INVALID_VALUE);
-  check_process(pid);
+  check_process(pid, process_);
   *thread = getpid();
   return CUDA_SUCCESS;
 }
@@ -63,25 +65,25 @@ CUresult Api::cuCheckpointProcessLock(int pid, CUcheckpointLockArgs* arguments) 
     refuse_if(arguments->reserved0 != 0, CUDA_ERROR_INVALID_VALUE);
     check_reserved(arguments->reserved1);
   }
-  check_process(pid);
+  check_process(pid, process_);
   not_modelled("a process that locks itself");
 }
 
 CUresult Api::cuCheckpointProcessCheckpoint(int pid, CUcheckpointCheckpointArgs* arguments) {
   if (arguments != nullptr) check_reserved(arguments->reserved);
-  check_process(pid);
+  check_process(pid, process_);
   refuse(CUDA_ERROR_ILLEGAL_STATE); // it is not locked
 }
 
 CUresult Api::cuCheckpointProcessRestore(int pid, CUcheckpointRestoreArgs* arguments) {
   if (arguments != nullptr) check_reserved(arguments->reserved);
-  check_process(pid);
+  check_process(pid, process_);
   refuse(CUDA_ERROR_ILLEGAL_STATE); // nobody has taken a checkpoint
 }
 
 CUresult Api::cuCheckpointProcessUnlock(int pid, CUcheckpointUnlockArgs* arguments) {
   if (arguments != nullptr) check_reserved(arguments->reserved);
-  check_process(pid);
+  check_process(pid, process_);
   refuse(CUDA_ERROR_ILLEGAL_STATE);
 }
 

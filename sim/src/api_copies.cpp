@@ -52,7 +52,8 @@ std::pair<std::function<void()>, std::function<void()>> staged(const Box& box) {
 } // namespace
 
 /// What a device tells about the node of a captured copy of a line, between allocations of the device, and
-/// from or to pinned memory that is named as memory of the host.
+/// from or to pinned memory that is named as memory of the host. It tells addresses, and not places, if a
+/// copy by address uses memory of a pool of the host.
 std::shared_ptr<const NodeParameters> Api::captured_parameters(const Box& box) const {
   const auto source = reinterpret_cast<std::uintptr_t>(box.from),
              target = reinterpret_cast<std::uintptr_t>(box.to);
@@ -64,19 +65,25 @@ std::shared_ptr<const NodeParameters> Api::captured_parameters(const Box& box) c
   const auto known = [&](bool in_device, Memory kind) {
     return in_device || (kind == Memory::pinned && !box.by_address);
   };
-  if (box.height != 1 || box.depth != 1 || (!from_device && !to_device) || !known(from_device, box.source) ||
-      !known(to_device, box.target))
+  const bool tells_addresses =
+      box.by_address && (kind_in_host_pool(source).has_value() || kind_in_host_pool(target).has_value());
+  if (box.height != 1 || box.depth != 1) return nullptr;
+  if (!tells_addresses &&
+      ((!from_device && !to_device) || !known(from_device, box.source) || !known(to_device, box.target)))
     return nullptr;
   auto kept = std::make_shared<NodeParameters>();
   kept->by_address = box.by_address;
   kept->captured = !from_device || !to_device;
   CUDA_MEMCPY3D& copy = kept->copy;
-  copy.srcMemoryType = from_device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
-  copy.dstMemoryType = to_device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
-  if (from_device) copy.srcDevice = source;
-  if (to_device) copy.dstDevice = target;
-  if (!from_device) copy.srcHost = box.from;
-  if (!to_device) copy.dstHost = box.to;
+  const auto type = [tells_addresses](bool in_device) {
+    return tells_addresses ? CU_MEMORYTYPE_UNIFIED : in_device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
+  };
+  copy.srcMemoryType = type(from_device);
+  copy.dstMemoryType = type(to_device);
+  if (from_device || tells_addresses) copy.srcDevice = source;
+  if (to_device || tells_addresses) copy.dstDevice = target;
+  if (copy.srcDevice == 0) copy.srcHost = box.from;
+  if (copy.dstDevice == 0) copy.dstHost = box.to;
   copy.WidthInBytes = box.width;
   copy.Height = copy.Depth = 1;
   kept->source_pooled = pooled(box.from);
@@ -286,42 +293,43 @@ Memory Api::kind_of(const void* pointer) const {
   return of.managed ? Memory::managed : of.host ? Memory::pinned : Memory::device;
 }
 
-bool Api::is_of_host_pool(CUdeviceptr address) const {
-  const Allocation* const of = allocation_of(static_cast<std::uintptr_t>(address));
-  return of != nullptr && of->of_host_pool();
-}
-
-void Api::refuse_pool_of_host(CUdeviceptr address) const {
-  if (is_of_host_pool(address)) not_modelled("a copy of memory of a pool of the host");
+/// For copies, memory of a pool of the host is as managed memory if the device may access it, and as pageable
+/// memory if not. Null for other memory.
+std::optional<Memory> Api::kind_in_host_pool(std::uintptr_t address) const {
+  const Allocation* const of = allocation_of(address);
+  if (of == nullptr || !of->of_host_pool()) return std::nullopt;
+  return may_access(*of) ? Memory::managed : Memory::pageable;
 }
 
 /// A device refuses memory of a pool of the host here.
 End Api::device_memory(CUdeviceptr address, std::size_t bytes) {
   if (bytes == 0) return {}; // not looked at
-  refuse_if(is_of_host_pool(address), CUDA_ERROR_INVALID_VALUE);
+  refuse_if(kind_in_host_pool(address).has_value(), CUDA_ERROR_INVALID_VALUE);
   std::byte* const start = reachable(static_cast<std::uintptr_t>(address), bytes);
   return {start, kind_of(start)};
 }
 
 End Api::host_memory(const void* pointer, std::size_t bytes) const {
   refuse_if(pointer == nullptr && bytes != 0, CUDA_ERROR_INVALID_VALUE);
-  refuse_pool_of_host(reinterpret_cast<std::uintptr_t>(pointer));
+  auto* const start = static_cast<std::byte*>(const_cast<void*>(pointer));
+  if (const auto pooled = kind_in_host_pool(reinterpret_cast<std::uintptr_t>(pointer))) {
+    refuse_if(*pooled != Memory::pageable && !pinned(pointer, bytes), CUDA_ERROR_INVALID_VALUE);
+    return {start, *pooled};
+  }
   Memory kind = kind_of(pointer);
   if (kind == Memory::managed) kind = Memory::managed_as_host;
-  return {static_cast<std::byte*>(const_cast<void*>(pointer)), kind};
+  return {start, kind};
 }
 
 /// cuMemcpy tells by the address which memory is allocated. The rest is pageable. Managed memory that prefers
 /// the host counts as if it were named as memory of the host.
 End Api::any_memory(CUdeviceptr address, std::size_t bytes) {
   auto* const pointer = reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(address));
-  if (!pinned(pointer, 0)) {
-    if (range_of(static_cast<std::uintptr_t>(address)) != nullptr)
-      crash("the address is reserved, and no memory is mapped there");
-    return host_memory(pointer, bytes);
-  }
-  refuse_pool_of_host(address);
-  End found = device_memory(address, bytes);
+  const bool allocated = pinned(pointer, 0);
+  if (!allocated && range_of(static_cast<std::uintptr_t>(address)) != nullptr)
+    crash("the address is reserved, and no memory is mapped there");
+  const bool as_host = !allocated || kind_in_host_pool(address).has_value();
+  End found = as_host ? host_memory(pointer, bytes) : device_memory(address, bytes);
   found.by_address = true;
   const Allocation* const of = allocation_of(static_cast<std::uintptr_t>(address));
   if (of != nullptr && of->ranges.at(address - of->address).preferred.type == place::host)
@@ -371,19 +379,9 @@ CUresult Api::cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t byte
   return copy(device_memory(to, bytes), device_memory(from, bytes), bytes, where);
 }
 
-/// This call copies between memory of a pool of the host and memory of a device, which needs no access to the
-/// pool. Nobody asked about other copies of such memory.
 CUresult Api::cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream handle) {
   const CopyStream where = copy_stream(handle);
-  const bool to_pool = is_of_host_pool(to), from_pool = is_of_host_pool(from);
-  if (to_pool == from_pool || where.stream->capture)
-    return copy(any_memory(to, bytes), any_memory(from, bytes), bytes, where);
-  const CUdeviceptr in_pool = to_pool ? to : from;
-  auto* const pointer = reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(in_pool));
-  refuse_if(!pinned(pointer, bytes), CUDA_ERROR_INVALID_VALUE);
-  const End pooled = {pointer, Memory::pinned, {}, true}, other = any_memory(to_pool ? from : to, bytes);
-  if (other.kind != Memory::device) refuse_pool_of_host(in_pool);
-  return to_pool ? copy(pooled, other, bytes, where) : copy(other, pooled, bytes, where);
+  return copy(any_memory(to, bytes), any_memory(from, bytes), bytes, where);
 }
 
 // Rows and boxes

@@ -10,6 +10,8 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <set>
+#include <string>
 #include <string_view>
 
 namespace cuevent::sim {
@@ -70,6 +72,7 @@ CUresult Api::load_module(CUmodule* out, const void* image, const Bytes& bytes) 
   refuse_if(out == nullptr, CUDA_ERROR_INVALID_VALUE);
   auto code = load(image, bytes);
   refuse_if(code->verdict != CUDA_SUCCESS, code->verdict);
+  refuse_if(needs_other_code(code->image), CUDA_ERROR_INVALID_PTX);
   wait_to_load(*home);
   *out = as<CUmodule>(*new_module(home, std::move(code)));
   return CUDA_SUCCESS;
@@ -210,6 +213,7 @@ std::shared_ptr<LibraryKernel> Api::kernel(CUkernel handle) {
 
 std::shared_ptr<Module> Api::module_of(const std::shared_ptr<Library>& library,
                                        const std::shared_ptr<Context>& home) {
+  if (needs_other_code(library->code->image)) not_modelled("the use of a library that needs other code");
   auto& module = library->modules[home->handle];
   const auto loaded = [&] { return module && module->home.alive(); };
   if (!loaded() && !loads_eagerly()) wait_to_load(*home);
@@ -384,15 +388,25 @@ CUresult Api::cuFuncGetModule(CUmodule* out, CUfunction handle) {
 }
 
 #if CUDA_VERSION >= 12030
+namespace {
+
+/// All kernels of one name have it at one address, also after their code was unloaded.
+const char* kept(const std::string& name) {
+  static std::set<std::string> names;
+  return names.insert(name).first->c_str();
+}
+
+} // namespace
+
 CUresult Api::cuFuncGetName(const char** name, CUfunction handle) {
   refuse_if(name == nullptr || handle == nullptr, CUDA_ERROR_INVALID_VALUE);
-  *name = only_function(handle)->name.c_str();
+  *name = kept(only_function(handle)->name);
   return CUDA_SUCCESS;
 }
 
 CUresult Api::cuKernelGetName(const char** name, CUkernel handle) {
   refuse_if(name == nullptr || handle == nullptr, CUDA_ERROR_INVALID_VALUE);
-  *name = kernel(handle)->name.c_str();
+  *name = kept(kernel(handle)->name);
   return CUDA_SUCCESS;
 }
 #endif

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdint>
+#include <cstring>
 #include <iterator>
 #include <map>
 #include <set>
@@ -20,10 +21,43 @@
 
 namespace cuevent::sim {
 
+/// A text buffer of the caller, and where it learns how many bytes were written. Both must live as long as
+/// the link state.
+class LinkLog {
+public:
+  void set_text(void* text) { text_ = static_cast<char*>(text); }
+  void set_size(std::size_t size, void*& written) {
+    size_ = size;
+    written_ = &written;
+  }
+  /// The last line has no end of line.
+  void add(const std::string& line) {
+    if (text_ == nullptr || size_ == 0) return;
+    if (!lines_.empty()) lines_ += '\n';
+    lines_ += line;
+    const std::string all = lines_.substr(0, size_ - 1);
+    std::memcpy(text_, all.c_str(), all.size() + 1);
+    *written_ = reinterpret_cast<void*>(all.size());
+  }
+
+private:
+  char* text_ = nullptr;
+  std::size_t size_ = 0;
+  void** written_ = nullptr;
+  std::string lines_;
+};
+
+struct LibraryMember {
+  CodeImage code;
+  std::string library; ///< the name of the input
+};
+
 struct Link : Object {
   CodeImage code;
-  std::vector<CodeImage> libraries; ///< what their members have, until somebody needs it
-  CUresult broken = CUDA_SUCCESS;   ///< by an input: what cuLinkComplete says
+  std::map<std::string, std::string> inputs; ///< which one has this kernel, function or variable
+  LinkLog errors;
+  std::vector<LibraryMember> libraries; ///< until somebody needs what it has
+  CUresult broken = CUDA_SUCCESS;       ///< by an input: what cuLinkComplete says
   bool complete = false;
   std::string result; ///< of cuLinkComplete
 };
@@ -75,11 +109,15 @@ void check_options_together(const std::map<int, std::uintptr_t>& given) {
       crash("an option says how many names there are, and none says where they are");
 }
 
-/// Gives back the number of threads, which has 32 bits, and the time so far.
-void answer_option(int option, void*& value) {
+/// Gives back the number of threads, which has 32 bits, the time so far, and that nothing was logged.
+void answer_option(int option, void*& value, LinkLog& errors) {
   const std::uintptr_t given = reinterpret_cast<std::uintptr_t>(value);
   if (option == CU_JIT_THREADS_PER_BLOCK) value = reinterpret_cast<void*>(given & 0xffff'ffff);
   if (option == CU_JIT_WALL_TIME) value = nullptr;
+  if (option == CU_JIT_ERROR_LOG_BUFFER) errors.set_text(value);
+  if (option == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES) errors.set_size(given & 0xffff'ffff, value);
+  if (option == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES || option == CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES)
+    value = nullptr;
 }
 
 void check_options(unsigned count, const CUjit_option* options, void* const* values) {
@@ -99,19 +137,14 @@ CUresult Api::cuLinkCreate_v2(unsigned count, CUjit_option* options, void** valu
   const auto home = current_context();
   refuse_if(out == nullptr, CUDA_ERROR_INVALID_VALUE);
   check_options(count, options, values);
+  const auto made = make<Link>(Kind::link, home.get());
   for (unsigned i = 0; i < count; ++i)
-    answer_option(options[i], values[i]);
-  *out = as<CUlinkState>(*make<Link>(Kind::link, home.get()));
+    answer_option(options[i], values[i], made->errors);
+  *out = as<CUlinkState>(*made);
   return CUDA_SUCCESS;
 }
 
 namespace {
-
-/// What NVIDIA's linker finds without an input.
-bool is_built_in(std::string_view function) {
-  return function == "vprintf" || function == "malloc" || function == "free" || function == "__assertfail" ||
-         function.starts_with("__cuda_syscall") || function.starts_with("cnp");
-}
 
 bool is_ptx(std::string_view input) { // which can be inside of the others
   return !is_binary(input) && !is_archive(input) && input.find(".version") != std::string_view::npos;
@@ -123,49 +156,64 @@ Linkage linkage_of(const Thing& thing) {
   return thing.linkage;
 }
 
-/// A name that several inputs may have stays once: the global one, or the first. False if two inputs have the
-/// same global name. Not measured: code.linkage
-template <class Things>
-bool add_all(Things& to, const Things& from) {
-  bool once = true;
+/// A name that several inputs may have stays once: the global one, or the first. Calls twice(name) if two
+/// inputs have the same global name.
+template <class Things, class Twice>
+void add_all(Things& to, const Things& from, Twice twice) {
   for (const auto& [name, thing] : from) {
     const auto [place, is_new] = to.try_emplace(name, thing);
     if (is_new) continue;
     const Linkage there = linkage_of(place->second), here = linkage_of(thing);
-    if (there == Linkage::global && here == Linkage::global) once = false;
+    if (there == Linkage::global && here == Linkage::global) twice(name);
     if (here < there) place->second = thing;
   }
-  return once;
 }
 
-/// False if two inputs have the same global name.
-bool add_code(CodeImage& to, const CodeImage& from) {
+/// Adds an input. False if it has a global name that an input before has too: the errors get a line for each.
+bool add_code(Link& link, const CodeImage& from, const std::string& input) {
+  CodeImage& to = link.code;
+  bool once = true;
+  const auto twice = [&](const std::string& name) {
+    once = false;
+    link.errors.add("error   : Multiple definition of '" + name + "' in '" + input + "', first defined in '" +
+                    link.inputs[name] + "'");
+  };
   for (const std::string& kernel : from.order)
     if (!to.kernels.contains(kernel)) to.order.push_back(kernel);
-  const bool kernels = add_all(to.kernels, from.kernels);
-  const bool variables = add_all(to.variables, from.variables);
-  const bool functions = add_all(to.functions, from.functions);
+  add_all(to.kernels, from.kernels, twice);
+  add_all(to.variables, from.variables, twice);
+  add_all(to.functions, from.functions, twice);
+  const auto remember = [&](const auto& things) {
+    for (const auto& [name, thing] : things)
+      link.inputs.try_emplace(name, input);
+  };
+  remember(from.kernels);
+  remember(from.variables);
+  remember(from.functions);
   for (const auto& [user, names] : from.uses)
     to.uses[user].insert(names.begin(), names.end());
   to.target = std::max(to.target, from.target);
-  return kernels && variables && functions;
+  return once;
 }
 
 bool has(const CodeImage& code, const std::string& name) {
   return code.functions.contains(name) || code.kernels.contains(name) || code.variables.contains(name);
 }
 
-/// What kernels need, and the functions that they call, and nobody has. The linker drops other functions.
-std::set<std::string> missing_in(const CodeImage& code) {
-  std::set<std::string> missing, seen(code.order.begin(), code.order.end());
+/// What kernels need, and the functions that they call, and nobody has, with one that needs it. The linker
+/// drops other functions.
+std::map<std::string, std::string> missing_in(const CodeImage& code) {
+  std::map<std::string, std::string> missing;
+  std::set<std::string> seen(code.order.begin(), code.order.end());
   for (std::vector<std::string> left = code.order; !left.empty();) {
-    const auto uses = code.uses.find(left.back());
+    const std::string user = std::move(left.back());
     left.pop_back();
+    const auto uses = code.uses.find(user);
     if (uses == code.uses.end()) continue;
     for (const std::string& name : uses->second) {
       if (!seen.insert(name).second) continue;
       left.push_back(name);
-      if (!has(code, name) && !is_built_in(name)) missing.insert(name);
+      if (!has(code, name) && !is_built_in(name)) missing.emplace(name, user);
     }
   }
   return missing;
@@ -173,18 +221,18 @@ std::set<std::string> missing_in(const CodeImage& code) {
 
 /// Adds the members of libraries that have what is missing, and what those need. False if two inputs have the
 /// same global name.
-bool add_libraries(CodeImage& to, const std::vector<CodeImage>& libraries) {
-  std::vector<const CodeImage*> left;
-  for (const CodeImage& one : libraries)
+bool add_libraries(Link& link) {
+  std::vector<const LibraryMember*> left;
+  for (const LibraryMember& one : link.libraries)
     left.push_back(&one);
   for (bool once = true;;) {
-    const std::set<std::string> missing = missing_in(to);
-    const auto wanted = std::find_if(left.begin(), left.end(), [&](const CodeImage* one) {
+    const auto missing = missing_in(link.code);
+    const auto wanted = std::find_if(left.begin(), left.end(), [&](const LibraryMember* one) {
       return std::any_of(missing.begin(), missing.end(),
-                         [&](const std::string& name) { return has(*one, name); });
+                         [&](const auto& name) { return has(one->code, name.first); });
     });
     if (wanted == left.end()) return once;
-    once = add_code(to, **wanted) && once;
+    once = add_code(link, (*wanted)->code, (*wanted)->library) && once;
     left.erase(wanted);
   }
 }
@@ -213,7 +261,8 @@ std::vector<CodeImage> read_binary_input(CUjitInputType type, std::string_view i
 
 } // namespace
 
-CUresult Api::add_to_link(CUlinkState state, CUjitInputType type, const void* data, std::size_t size) {
+CUresult Api::add_to_link(CUlinkState state, CUjitInputType type, const void* data, std::size_t size,
+                          const char* name) {
   const auto into = link(state);
   refuse_if(data == nullptr || size == 0 || into->complete || type < CU_JIT_INPUT_CUBIN ||
                 type > CU_JIT_INPUT_NVVM,
@@ -238,12 +287,14 @@ CUresult Api::add_to_link(CUlinkState state, CUjitInputType type, const void* da
     if (type == CU_JIT_INPUT_CUBIN && !found.front().relocatable)
       refuse(into->broken = CUDA_ERROR_NO_BINARY_FOR_GPU);
   }
+  const std::string from = name != nullptr ? name : "";
   if (type == CU_JIT_INPUT_LIBRARY) {
-    std::move(found.begin(), found.end(), std::back_inserter(into->libraries));
+    for (CodeImage& one : found)
+      into->libraries.push_back({std::move(one), from});
     return CUDA_SUCCESS;
   }
   for (const CodeImage& one : found)
-    if (!add_code(into->code, one)) refuse(into->broken = CUDA_ERROR_INVALID_SOURCE);
+    if (!add_code(*into, one, from)) refuse(into->broken = CUDA_ERROR_INVALID_SOURCE);
   return CUDA_SUCCESS;
 }
 
@@ -253,10 +304,10 @@ void Api::check_input(CUlinkState state, unsigned count, const CUjit_option* opt
   check_options(count, options, values);
 }
 
-CUresult Api::cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void* data, size_t size, const char*,
-                               unsigned count, CUjit_option* options, void** values) {
+CUresult Api::cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void* data, size_t size,
+                               const char* name, unsigned count, CUjit_option* options, void** values) {
   check_input(state, count, options, values);
-  return add_to_link(state, type, data, size);
+  return add_to_link(state, type, data, size, name);
 }
 
 CUresult Api::cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char* path, unsigned count,
@@ -265,7 +316,7 @@ CUresult Api::cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const cha
   refuse_if(path == nullptr || *path == '\0', CUDA_ERROR_INVALID_VALUE);
   const std::string file = contents(path);
   refuse_if(file.empty(), CUDA_ERROR_INVALID_IMAGE);
-  return add_to_link(state, type, file.data(), file.size());
+  return add_to_link(state, type, file.data(), file.size(), path);
 }
 
 /// The file lives as long as the link state.
@@ -274,10 +325,13 @@ CUresult Api::cuLinkComplete(CUlinkState state, void** out, size_t* size) {
   refuse_if(out == nullptr, CUDA_ERROR_INVALID_VALUE);
   refuse_if(from->complete, CUDA_ERROR_INVALID_HANDLE);
   refuse_if(from->broken != CUDA_SUCCESS, from->broken);
+  if (!add_libraries(*from)) refuse(from->broken = CUDA_ERROR_INVALID_SOURCE);
+  const auto missing = missing_in(from->code);
+  for (const auto& [name, user] : missing)
+    from->errors.add("error   : Undefined reference to '" + name + "' in '" + from->inputs[user] + "'");
+  refuse_if(!missing.empty(), CUDA_ERROR_INVALID_SOURCE);
   ElfImage elf;
   elf.code = from->code;
-  refuse_if(!add_libraries(elf.code, from->libraries), CUDA_ERROR_INVALID_SOURCE);
-  refuse_if(!missing_in(elf.code).empty(), CUDA_ERROR_INVALID_SOURCE);
   elf.target = 90;
   try {
     from->result = write_elf(elf);

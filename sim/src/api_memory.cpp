@@ -74,11 +74,16 @@ bool Api::has_bytes(std::uintptr_t address, std::size_t bytes, unsigned access) 
   return offset <= memory->named.bytes && bytes <= memory->named.bytes - offset;
 }
 
-std::byte* Api::reachable(std::uintptr_t address, std::size_t bytes, unsigned access) {
-  const Allocation* const of = allocation_of(address);
+/// Whether the current device may use memory of a pool of the host.
+bool Api::may_access(const Allocation& of_host_pool) const {
   const auto& stack = thread().contexts;
   const unsigned devices = stack.empty() ? ~0u : 1u << stack.back()->device;
-  const bool may = of == nullptr || !of->of_host_pool() || (of->pool->devices_with_access & devices) != 0;
+  return (of_host_pool.pool->devices_with_access & devices) != 0;
+}
+
+std::byte* Api::reachable(std::uintptr_t address, std::size_t bytes, unsigned access) {
+  const Allocation* const of = allocation_of(address);
+  const bool may = of == nullptr || !of->of_host_pool() || may_access(*of);
   refuse_if(!may || !has_bytes(address, bytes, access), CUDA_ERROR_INVALID_VALUE);
   return reinterpret_cast<std::byte*>(address);
 }

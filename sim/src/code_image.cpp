@@ -181,6 +181,7 @@ CodeImage read_ptx(std::string_view text) {
       uses.declare(words[at - 1]);
       KernelCode kernel = read_kernel(words, at, uses, image.uses[name]);
       kernel.linkage = linkage_of(before);
+      if (elsewhere) image.elsewhere.insert(name);
       if (elsewhere) continue;
       if (!image.kernels.contains(name)) image.order.insert(image.order.begin(), name);
       image.kernels[name] = std::move(kernel);
@@ -191,7 +192,10 @@ CodeImage read_ptx(std::string_view text) {
         }
       if (name >= words.size()) break;
       uses.declare(words[name]);
-      if (!elsewhere) image.functions.emplace(words[name], linkage_of(before));
+      if (elsewhere)
+        image.elsewhere.emplace(words[name]);
+      else
+        image.functions.emplace(words[name], linkage_of(before));
       while (at < words.size() && words[at] != "{" && words[at] != ";")
         ++at;
       std::set<std::string>& used = image.uses[std::string(words[name])];
@@ -210,6 +214,20 @@ CodeImage read_ptx(std::string_view text) {
     }
   }
   return image;
+}
+
+bool is_built_in(std::string_view function) {
+  return function == "vprintf" || function == "malloc" || function == "free" || function == "__assertfail" ||
+         function.starts_with("__cuda_syscall") || function.starts_with("cnp");
+}
+
+bool needs_other_code(const CodeImage& code) {
+  return std::any_of(code.uses.begin(), code.uses.end(), [&](const auto& body) {
+    return std::any_of(body.second.begin(), body.second.end(), [&](const std::string& name) {
+      return code.elsewhere.contains(name) && !code.functions.contains(name) &&
+             !code.kernels.contains(name) && !is_built_in(name);
+    });
+  });
 }
 
 } // namespace cuevent::sim

@@ -50,10 +50,17 @@ struct CodeImage {
   std::map<std::string, Variable, std::less<>> variables;
   std::map<std::string, Linkage, std::less<>> functions; ///< that are no kernels
   std::map<std::string, std::set<std::string>> uses; ///< names in the instructions of each kernel or function
-  bool relocatable = false;                          ///< for a linker. A device finds nothing that it can use
-  int target = 0; ///< 75 for PTX of sm_75, or binary code that was made from it
+  std::set<std::string, std::less<>> elsewhere; ///< functions and kernels of other code, as PTX declares them
+  bool relocatable = false;                     ///< for a linker. A device finds nothing that it can use
+  int target = 0;                               ///< 75 for PTX of sm_75, or binary code that was made from it
 };
 
 CodeImage read_ptx(std::string_view text);
+
+/// Whether the name is one of the functions that every linker and compiler of a device has.
+bool is_built_in(std::string_view function);
+
+/// Whether instructions use a function or a kernel that the code declares and lacks. Variables do not count.
+bool needs_other_code(const CodeImage&);
 
 } // namespace cuevent::sim

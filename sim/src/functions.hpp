@@ -3,6 +3,7 @@
 
 #include "api.hpp"
 #include "driver_table.hpp"
+#include "host_calls.hpp"
 
 namespace cuevent::sim {
 
@@ -11,7 +12,10 @@ void pass(Gate, Process&);
 
 template <class Body>
 CUresult enter(int index, const char* name, Gate gate, bool per_thread, Body body) {
-  if (HostThread::is_this_thread()) return call_of_a_host_function(name);
+  const bool by_host_function = HostThread::is_this_thread();
+  if (by_host_function)
+    if (const HostCall known = host_call(name); known != HostCall::made)
+      return known == HostCall::refused ? CUDA_ERROR_NOT_PERMITTED : call_of_a_host_function(name);
   Computer& computer = Computer::instance();
   Computer::Lock lock(computer.mutex);
   Process& process = computer.processes[static_cast<std::size_t>(index)];
@@ -30,6 +34,7 @@ CUresult enter(int index, const char* name, Gate gate, bool per_thread, Body bod
   const char* const reason = call_under_way.reason;
   call_under_way = before;
   if (result != CUDA_SUCCESS) {
+    if (by_host_function && result == CUDA_ERROR_INVALID_CONTEXT) result = CUDA_ERROR_NOT_PERMITTED;
     computer.log.write(lock, index, {name, result, reason});
     if (result == CUDA_ERROR_NOT_SUPPORTED) {
       lock.unlock();

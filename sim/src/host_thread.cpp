@@ -63,6 +63,7 @@ void HostThread::loop() {
 bool HostThread::stuck() const { return current_ && gave_up_ == taken_; }
 
 void HostThread::settle(std::unique_lock<std::mutex>& lock) {
+  if (is_this_thread()) return; // a function does not wait for its own end
   Computer& computer = Computer::instance();
   auto begun = taken_;
   auto deadline = std::chrono::steady_clock::now() + grace;

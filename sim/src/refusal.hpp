@@ -81,9 +81,8 @@ inline thread_local unsigned optional_calls = 0;
 /// Outside of a driver call it always aborts.
 [[noreturn]] void not_modelled(const std::string& what);
 
-/// For calls by host functions and destructors of user objects, which a device may refuse. Prints the name
-/// and aborts, or returns CUDA_ERROR_NOT_PERMITTED, as Options::unmodelled says. Not measured:
-/// host_calls.host_function, host_calls.callback, host_calls.destructor
+/// For calls by host functions and destructors of user objects that no device was asked about. Prints the
+/// name and aborts, or returns CUDA_ERROR_NOT_PERMITTED, as Options::unmodelled says.
 CUresult call_of_a_host_function(const char* name);
 
 /// Is told of each call that was refused because it is not modelled, with the name that the report has. Runs

@@ -213,34 +213,63 @@ TEST_CASE("a capture accepts a write and a wait at null, and their launch ends t
   }
 }
 
-TEST_CASE("calling the driver in a host function ends the program") {
+TEST_CASE("a call that nobody asked a device about ends a program if a host function makes it") {
   skip_without_threads_in_children();
   const Death death = death_of([] {
     static RawDriver* cu = nullptr;
     Fixture f;
     cu = &f.cu;
     f.cu.host_function(
-        f.stream, [](void*) { cu->event_query(nullptr); }, nullptr);
+        f.stream, [](void*) { cu->context_synchronize(); }, nullptr);
     f.cu.stream_synchronize(f.stream);
   });
   CHECK(death.aborted);
-  CHECK(death.says("a host function, or the destructor of a user object, calls cuEventQuery"));
+  CHECK(death.says("a host function, or the destructor of a user object, calls cuCtxSynchronize"));
 }
 
-TEST_CASE("calling the driver in a host function is refused if a suite shall go on") {
+TEST_CASE("a call that nobody asked a device about is refused in a host function if a suite shall go on") {
   static RawDriver* cu = nullptr;
   static CUresult answer = CUDA_SUCCESS;
   Fixture f({.unmodelled = sim::Unmodelled::error});
   cu = &f.cu;
   for (int i = 0; i < 2; ++i) {
     OK(f.cu.host_function(
-        f.stream, [](void*) { answer = cu->event_query(nullptr); }, nullptr));
+        f.stream, [](void*) { answer = cu->context_synchronize(); }, nullptr));
     OK(f.cu.stream_synchronize(f.stream));
     CHECK(answer == CUDA_ERROR_NOT_PERMITTED);
   }
   CHECK(sim::take_unmodelled() ==
         std::vector<std::string>{
-            "cuEventQuery: a call by a host function, or by the destructor of a user object"});
+            "cuCtxSynchronize: a call by a host function, or by the destructor of a user object"});
+}
+
+TEST_CASE("host functions may ask for events that they name, and not for a context") {
+  struct Asked {
+    RawDriver* cu;
+    CUstream other;
+    CUevent event;
+    CUresult query, record, record_default, create;
+  };
+  Fixture f;
+  Asked asked{&f.cu, f.new_stream(), f.event(), {}, {}, {}, {}};
+  OK(f.cu.host_function(
+      f.stream,
+      [](void* data) {
+        auto& [cu, other, event, query, record, record_default, create] = *static_cast<Asked*>(data);
+        query = cu->event_query(event);
+        record = cu->event_record(event, other);
+        record_default = cu->event_record(event, nullptr);
+        CUevent made = nullptr;
+        create = cu->event_create(&made, 0);
+      },
+      &asked));
+  OK(f.cu.stream_synchronize(f.stream));
+  CHECK(asked.query == CUDA_SUCCESS);
+  CHECK(asked.record == CUDA_SUCCESS);
+  CHECK(asked.record_default == CUDA_ERROR_NOT_PERMITTED);
+  CHECK(asked.create == CUDA_ERROR_NOT_PERMITTED);
+  OK(f.cu.stream_synchronize(asked.other));
+  OK(f.cu.event_query(asked.event));
 }
 
 TEST_CASE("calling a function that is not modelled ends the program and names it") {

@@ -66,6 +66,7 @@ private:
 
   /// The handle that is null, and that the call needs.
   static std::string text_of_null_handle(const Call& call) {
+    if (!call.is_of_the_program()) return {};
     // The destruction of a null handle is often ignored on purpose.
     if (call.has(ends_object)) return {};
     const bool is_refused =

@@ -494,6 +494,15 @@ void unusual(Lab& lab) {
     cu.GraphExecDestroy(exec);
 }
 
+// Captures into the body, and makes a call that invalidates the capture.
+CUresult end_of_failed_capture(Lab& lab, CUstream stream, CUgraph body) {
+  lab.must(lab.cu.StreamBeginCaptureToGraph(stream, body, nullptr, nullptr, 0, CU_STREAM_CAPTURE_MODE_GLOBAL),
+           "begin");
+  lab.cu.StreamSynchronize(stream);
+  CUgraph captured = nullptr;
+  return lab.cu.StreamEndCapture(stream, &captured);
+}
+
 // What the answers above leave open.
 void unasked(Lab& lab) {
   const Api& cu = lab.cu;
@@ -556,28 +565,17 @@ void unasked(Lab& lab) {
     }
   }
   const Choosing failing(lab); // without a user object of the body
-  lab.must(cu.StreamBeginCaptureToGraph(stream, failing.bodies[0], nullptr, nullptr, 0,
-                                        CU_STREAM_CAPTURE_MODE_GLOBAL),
-           "begin");
-  cu.StreamSynchronize(stream);
-  CUgraph captured = nullptr;
-  lab.is("failed_capture", cu.StreamEndCapture(stream, &captured));
+  lab.is("failed_capture", end_of_failed_capture(lab, stream, failing.bodies[0]));
   lab.is("failed_capture.destroy_node", cu.GraphDestroyNode(failing.node));
 }
 
 // What becomes of the whole graph after a failed capture into the body of one of its nodes.
 template <CUresult (*call)(Lab&, CUgraph)>
 void after_failed_capture(Lab& lab) {
-  const Api& cu = lab.cu;
   const Stream stream(lab);
   CUgraph const graph = make_graph(lab); // not destroyed at the end
   const Choosing made(lab, graph);
-  lab.must(cu.StreamBeginCaptureToGraph(stream, made.bodies[0], nullptr, nullptr, 0,
-                                        CU_STREAM_CAPTURE_MODE_GLOBAL),
-           "begin");
-  cu.StreamSynchronize(stream);
-  CUgraph captured = nullptr;
-  lab.is("end", cu.StreamEndCapture(stream, &captured));
+  lab.is("end", end_of_failed_capture(lab, stream, made.bodies[0]));
   lab.is("then", call(lab, graph));
 }
 

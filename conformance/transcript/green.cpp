@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Green contexts, as far as they concern events.
 
-#include "lab.hpp"
+#include "everywhere.hpp"
 
 #include <chrono>
 #include <cstring>

@@ -5,6 +5,7 @@
 
 #include <kernels.hpp>
 
+#include <algorithm>
 #include <array>
 
 namespace transcript {

@@ -131,9 +131,9 @@ bool fork_inside_allocation(const Class& row, World& w, std::unique_ptr<Subject>
 
 /// Forks while another thread repeats one operation, wherever it is at that moment.
 void fork_anywhere(const Class& row, World& w, std::unique_ptr<Subject>& subject, Child child) {
-  const std::size_t count = subject->operations().size();
+  const std::vector<Operation> operations = subject->operations();
   const int forks = row.concurrent ? forks_beside_the_object : forks_beside_another_object;
-  for (std::size_t i = 0; i < count && !process::disappointed(); ++i) {
+  for (std::size_t i = 0; i < operations.size() && !process::disappointed(); ++i) {
     std::atomic<bool> stop{false}, runs{false};
     using Clock = std::chrono::steady_clock;
     std::atomic<Clock::time_point> last_fork{Clock::now()};
@@ -153,7 +153,7 @@ void fork_anywhere(const Class& row, World& w, std::unique_ptr<Subject>& subject
     while (!runs)
       std::this_thread::yield();
     for (int k = 0; k < forks && !process::disappointed(); ++k) {
-      fork_here(subject, child, "an operation");
+      fork_here(subject, child, operations[i].name);
       last_fork = Clock::now();
       std::this_thread::sleep_for(std::chrono::microseconds(37 * k));
     }
@@ -491,7 +491,8 @@ std::vector<Situation> situations_of_processes() {
        .in = In::working,
        .alone = Alone::yes,
        .what = "The same, and the child calls exit(), which destroys the object.",
-       .rule = "The child ends silently.",
+       .rule = "The child ends silently. A real driver may crash while it is unloaded, after all objects are "
+               "gone.",
        .run = forked<Child::exits>,
        .impossible = needs_a_scope},
       {.name = "fork in a callback",

@@ -23,6 +23,7 @@ EFFECTS = {
     "blocks": {"queue", "lock", "no"},
     "context": {"needed", "stream", "told", "no"},
     "capture": {"node", "safe", "unsafe", "refused"},
+    "in_callbacks": {"made", "refused"},
 }
 HEAD = re.compile(r"(?P<symbol>cu\w+)(?: = (?P<name>cu\w+))? (?P<version>\d+)"
                   r"(?:, (?P<other_name>cu\w+) (?P<other_version>\d+))?"

@@ -43,8 +43,9 @@ public:
   Api(Computer& computer, Computer::Lock& lock, Process& process, bool per_thread_default)
       : computer_(computer), lock_(lock), process_(process), per_thread_default_(per_thread_default) {}
 
-#define ENTRY(gate, name, version, symbol, parameters, arguments) CUresult symbol parameters;
-#define STREAM_ENTRY(gate, name, version, thread_version, suffix, symbol, parameters, arguments)             \
+#define ENTRY(gate, in_callbacks, name, version, symbol, parameters, arguments) CUresult symbol parameters;
+#define STREAM_ENTRY(gate, in_callbacks, name, version, thread_version, suffix, symbol, parameters,          \
+                     arguments)                                                                              \
   CUresult symbol parameters;
 #include "driver_functions.inc"
 #undef ENTRY

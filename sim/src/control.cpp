@@ -191,10 +191,11 @@ namespace {
 
 /// Calls that only look things up work in every state of a process.
 bool can_fail(std::string_view function) {
-#define ENTRY(gate, name, version, symbol, parameters, arguments)                                            \
+#define ENTRY(gate, in_callbacks, name, version, symbol, parameters, arguments)                              \
   if (function == #name && Gate::gate != Gate::bare) return true;
-#define STREAM_ENTRY(gate, name, version, thread_version, suffix, symbol, parameters, arguments)             \
-  ENTRY(gate, name, version, symbol, parameters, arguments)
+#define STREAM_ENTRY(gate, in_callbacks, name, version, thread_version, suffix, symbol, parameters,          \
+                     arguments)                                                                              \
+  ENTRY(gate, in_callbacks, name, version, symbol, parameters, arguments)
 #include "driver_functions.inc"
 #undef ENTRY
 #undef STREAM_ENTRY

@@ -50,9 +50,10 @@ void pass(Gate gate, Process& process) {
 namespace {
 
 // Each row must have the type that the header gives to this name and version.
-#define ENTRY(gate, name, version, symbol, parameters, arguments)                                            \
+#define ENTRY(gate, in_callbacks, name, version, symbol, parameters, arguments)                              \
   static_assert(std::is_same_v<PFN_##name##_v##version, decltype(&Functions<0>::symbol)>);
-#define STREAM_ENTRY(gate, name, version, thread_version, suffix, symbol, parameters, arguments)             \
+#define STREAM_ENTRY(gate, in_callbacks, name, version, thread_version, suffix, symbol, parameters,          \
+                     arguments)                                                                              \
   static_assert(std::is_same_v<PFN_##name##_v##version, decltype(&Functions<0>::symbol)>);                   \
   static_assert(std::is_same_v<PFN_##name##_v##thread_version##_##suffix,                                    \
                                decltype(&Functions<0>::symbol##_##suffix)>);
@@ -69,9 +70,10 @@ void* address(Function function) {
 
 std::span<TableRow> driver_table() {
   static TableRow rows[] = {
-#define ENTRY(gate, name, version, symbol, parameters, arguments)                                            \
+#define ENTRY(gate, in_callbacks, name, version, symbol, parameters, arguments)                              \
   {#name, version, 0, {address(&Functions<0>::symbol), address(&Functions<1>::symbol)}, {}},
-#define STREAM_ENTRY(gate, name, version, thread_version, suffix, symbol, parameters, arguments)             \
+#define STREAM_ENTRY(gate, in_callbacks, name, version, thread_version, suffix, symbol, parameters,          \
+                     arguments)                                                                              \
   {#name,                                                                                                    \
    version,                                                                                                  \
    thread_version,                                                                                           \

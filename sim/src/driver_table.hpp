@@ -16,6 +16,14 @@ enum class Gate {
   plain,  ///< the driver is initialized and the process has no fault
 };
 
+/// A call by a host function, a callback of a stream, or the destructor of a user object. A device answered
+/// the three alike: host_calls in the transcript.
+enum class InCallback {
+  made,    ///< as by another thread without a context; what needs one returns CUDA_ERROR_NOT_PERMITTED
+  refused, ///< with CUDA_ERROR_NOT_PERMITTED
+  unknown, ///< nobody asked a device
+};
+
 /// One driver function as listed by cuGetProcAddress.
 struct TableRow {
   const char* name;

@@ -162,12 +162,13 @@ const Settings& settings() { return chosen; }
 
 } // namespace cuevent::sim
 
-#define ENTRY(gate, name, version, symbol, parameters, arguments)                                            \
+#define ENTRY(gate, in_callbacks, name, version, symbol, parameters, arguments)                              \
   extern "C" __attribute__((visibility("default"))) CUresult CUDAAPI symbol parameters {                     \
     return cuevent::sim::Functions<0>::symbol arguments;                                                     \
   }
-#define STREAM_ENTRY(gate, name, version, thread_version, suffix, symbol, parameters, arguments)             \
-  ENTRY(gate, name, version, symbol, parameters, arguments)                                                  \
+#define STREAM_ENTRY(gate, in_callbacks, name, version, thread_version, suffix, symbol, parameters,          \
+                     arguments)                                                                              \
+  ENTRY(gate, in_callbacks, name, version, symbol, parameters, arguments)                                    \
   extern "C" __attribute__((visibility("default"))) CUresult CUDAAPI symbol##_##suffix parameters {          \
     return cuevent::sim::Functions<0>::symbol##_##suffix arguments;                                          \
   }
@@ -184,9 +185,10 @@ namespace {
 /// cuGetProcAddress returns the addresses that the loader finds, as a driver does.
 const bool exported = [] {
   const std::array<void*, 2> exports[] = {
-#define ENTRY(gate, name, version, symbol, parameters, arguments)                                            \
+#define ENTRY(gate, in_callbacks, name, version, symbol, parameters, arguments)                              \
   {reinterpret_cast<void*>(&::symbol), nullptr},
-#define STREAM_ENTRY(gate, name, version, thread_version, suffix, symbol, parameters, arguments)             \
+#define STREAM_ENTRY(gate, in_callbacks, name, version, thread_version, suffix, symbol, parameters,          \
+                     arguments)                                                                              \
   {reinterpret_cast<void*>(&::symbol), reinterpret_cast<void*>(&::symbol##_##suffix)},
 #include "driver_functions.inc"
 #undef ENTRY

@@ -3,7 +3,6 @@
 
 #include "api.hpp"
 #include "driver_table.hpp"
-#include "host_calls.hpp"
 
 namespace cuevent::sim {
 
@@ -11,11 +10,10 @@ namespace cuevent::sim {
 void pass(Gate, Process&);
 
 template <class Body>
-CUresult enter(int index, const char* name, Gate gate, bool per_thread, Body body) {
-  const bool by_host_function = HostThread::is_this_thread();
-  if (by_host_function)
-    if (const HostCall known = host_call(name); known != HostCall::made)
-      return known == HostCall::refused ? CUDA_ERROR_NOT_PERMITTED : call_of_a_host_function(name);
+CUresult enter(int index, const char* name, Gate gate, InCallback rule, bool per_thread, Body body) {
+  const bool is_callback = HostThread::is_this_thread();
+  if (is_callback && rule == InCallback::refused) return CUDA_ERROR_NOT_PERMITTED;
+  if (is_callback && rule == InCallback::unknown) return call_of_a_host_function(name);
   Computer& computer = Computer::instance();
   Computer::Lock lock(computer.mutex);
   Process& process = computer.processes[static_cast<std::size_t>(index)];
@@ -34,7 +32,7 @@ CUresult enter(int index, const char* name, Gate gate, bool per_thread, Body bod
   const char* const reason = call_under_way.reason;
   call_under_way = before;
   if (result != CUDA_SUCCESS) {
-    if (by_host_function && result == CUDA_ERROR_INVALID_CONTEXT) result = CUDA_ERROR_NOT_PERMITTED;
+    if (is_callback && result == CUDA_ERROR_INVALID_CONTEXT) result = CUDA_ERROR_NOT_PERMITTED;
     computer.log.write(lock, index, {name, result, reason});
     if (result == CUDA_ERROR_NOT_SUPPORTED) {
       lock.unlock();
@@ -48,14 +46,17 @@ CUresult enter(int index, const char* name, Gate gate, bool per_thread, Body bod
 /// own functions.
 template <int P>
 struct Functions {
-#define ENTRY(gate, name, version, symbol, parameters, arguments)                                            \
+#define ENTRY(gate, in_callbacks, name, version, symbol, parameters, arguments)                              \
   static CUresult CUDAAPI symbol parameters {                                                                \
-    return enter(P, #symbol, Gate::gate, false, [&](Api& api) { return api.symbol arguments; });             \
+    return enter(P, #symbol, Gate::gate, InCallback::in_callbacks, false,                                    \
+                 [&](Api& api) { return api.symbol arguments; });                                            \
   }
-#define STREAM_ENTRY(gate, name, version, thread_version, suffix, symbol, parameters, arguments)             \
-  ENTRY(gate, name, version, symbol, parameters, arguments)                                                  \
+#define STREAM_ENTRY(gate, in_callbacks, name, version, thread_version, suffix, symbol, parameters,          \
+                     arguments)                                                                              \
+  ENTRY(gate, in_callbacks, name, version, symbol, parameters, arguments)                                    \
   static CUresult CUDAAPI symbol##_##suffix parameters {                                                     \
-    return enter(P, #symbol "_" #suffix, Gate::gate, true, [&](Api& api) { return api.symbol arguments; });  \
+    return enter(P, #symbol "_" #suffix, Gate::gate, InCallback::in_callbacks, true,                         \
+                 [&](Api& api) { return api.symbol arguments; });                                            \
   }
 #include "driver_functions.inc"
 #undef ENTRY

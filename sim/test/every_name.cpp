@@ -11,8 +11,8 @@
 #include <string>
 #include <utility>
 
-#define ENTRY(gate, name, version, symbol, ...) NAME(symbol, name, version, false)
-#define STREAM_ENTRY(gate, name, version, thread_version, suffix, symbol, ...)                               \
+#define ENTRY(gate, in_callbacks, name, version, symbol, ...) NAME(symbol, name, version, false)
+#define STREAM_ENTRY(gate, in_callbacks, name, version, thread_version, suffix, symbol, ...)                 \
   NAME(symbol, name, version, false) NAME(symbol##_##suffix, name, thread_version, true)
 #define UNMODELLED(symbol, name, version, per_thread) NAME(symbol, name, version, per_thread)
 

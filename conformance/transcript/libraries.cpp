@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 
 namespace transcript {
 namespace {
@@ -680,6 +681,128 @@ void linker_neighbours(Lab& lab) {
   lab.is("complete.nowhere", cu.LinkComplete(state, nullptr, &bytes));
 }
 
+// What a link state is given, and what is done with it.
+class LinkSteps {
+public:
+  explicit LinkSteps(Lab& lab) : lab_(lab), cu_(lab.cu) {
+    const CUlinkState whole = fresh();
+    lab.must(complete(whole), "cuLinkComplete");
+    const std::string cubin(static_cast<const char*>(result_), bytes_);
+    lab.must(cu_.LinkDestroy(whole), "cuLinkDestroy");
+    steps_ = {{"other", input(CU_JIT_INPUT_PTX, head + ".visible .entry c() { ret; }\n")},
+              {"same", input(CU_JIT_INPUT_PTX, kernel)},
+              {"calls", input(CU_JIT_INPUT_PTX, calls)},
+              {"no_ptx", input(CU_JIT_INPUT_PTX, "garbage")},
+              {"new_ptx", input(CU_JIT_INPUT_PTX, ".version 99.0\n.target sm_75\n")},
+              {"bad_cubin", input(CU_JIT_INPUT_CUBIN, "garbage")},
+              {"whole_cubin", input(CU_JIT_INPUT_CUBIN, cubin)},
+              {"bad_fat", input(CU_JIT_INPUT_FATBINARY, "garbage")},
+              {"bad_object", input(CU_JIT_INPUT_OBJECT, "garbage")},
+              {"ptx_object", input(CU_JIT_INPUT_OBJECT, kernel)},
+              {"bad_library", input(CU_JIT_INPUT_LIBRARY, "garbage")},
+              {"ptx_library", input(CU_JIT_INPUT_LIBRARY, kernel)},
+              {"bad_nvvm", input(number<CUjitInputType>(5), "garbage")},
+              {"ptx_nvvm", input(number<CUjitInputType>(5), kernel)},
+              {"no_data",
+               [this](CUlinkState state) {
+                 return cu_.LinkAddData(state, CU_JIT_INPUT_PTX, nullptr, 0, "x", 0, nullptr, nullptr);
+               }},
+              {"no_file",
+               [this](CUlinkState state) {
+                 return cu_.LinkAddFile(state, CU_JIT_INPUT_PTX, "/nowhere/nothing", 0, nullptr, nullptr);
+               }},
+              {"complete", [this](CUlinkState state) { return complete(state); }},
+              {"calls_and_complete",
+               [this](CUlinkState state) {
+                 lab_.must(take("calls", state), "cuLinkAddData");
+                 return complete(state);
+               }},
+              {"nowhere", [this](CUlinkState state) { return cu_.LinkComplete(state, nullptr, &bytes_); }}};
+  }
+
+  /// With one kernel.
+  CUlinkState fresh() {
+    CUlinkState state = nullptr;
+    lab_.must(cu_.LinkCreate(0, nullptr, nullptr, &state), "cuLinkCreate");
+    lab_.must(input(CU_JIT_INPUT_PTX, kernel)(state), "cuLinkAddData");
+    return state;
+  }
+  CUresult take(const std::string& step, CUlinkState state) { return steps_.at(step)(state); }
+  CUresult complete(CUlinkState state) { return cu_.LinkComplete(state, &result_, &bytes_); }
+
+  /// The results of one step, of another one, and of two attempts to complete the link.
+  void pair(const std::string& first, const std::string& second) {
+    const CUlinkState state = fresh();
+    std::vector<CUresult> results{take(first, state), take(second, state)};
+    for (int i = 0; i < 2; ++i)
+      results.push_back(complete(state));
+    lab_.shows(first + "." + second, joined(lab_, results));
+    lab_.must(cu_.LinkDestroy(state), "cuLinkDestroy");
+  }
+
+private:
+  using Take = std::function<CUresult(CUlinkState)>;
+  Take input(CUjitInputType type, std::string text) {
+    return [this, type, text = std::move(text)](CUlinkState state) mutable {
+      return cu_.LinkAddData(state, type, text.data(), text.size() + 1, "x", 0, nullptr, nullptr);
+    };
+  }
+
+  static inline const std::string head = ".version 7.0\n.target sm_75\n.address_size 64\n",
+                                  kernel = head + ".visible .entry a() { ret; }\n",
+                                  calls = head + ".extern .func m ();\n"
+                                                 ".visible .entry b() { call.uni m; ret; }\n";
+  Lab& lab_;
+  const Api& cu_;
+  void* result_ = nullptr;
+  std::size_t bytes_ = 0;
+  std::map<std::string, Take> steps_;
+};
+
+constexpr const char* mistakes_for_linker[] = {"no_ptx",      "new_ptx",    "bad_cubin",  "whole_cubin",
+                                               "bad_fat",     "bad_object", "ptx_object", "bad_library",
+                                               "ptx_library", "bad_nvvm",   "ptx_nvvm"};
+
+// Whether a mistake changes what the linker of the process says of later ones.
+template <int mistake>
+void linker_misled(Lab& lab) {
+  LinkSteps steps(lab);
+  const CUlinkState state = steps.fresh();
+  lab.is("first", steps.take(mistakes_for_linker[mistake], state));
+  lab.must(lab.cu.LinkDestroy(state), "cuLinkDestroy");
+  for (const char* later : {"same", "calls", "other"})
+    steps.pair(later, "complete");
+}
+
+// Pairs of steps. `same` and `calls` come only before the mistakes, because some of those change the answers
+// for the whole process.
+void linker_afterwards(Lab& lab) {
+  LinkSteps steps(lab);
+  const char* const clean[] = {"other",   "same",     "calls",   "no_data",
+                               "no_file", "complete", "nowhere", "calls_and_complete"};
+  for (const char* first : clean)
+    for (const char* second : clean)
+      if (std::string(second) != "calls_and_complete") steps.pair(first, second);
+  for (const char* first : {"complete", "calls_and_complete"})
+    for (const char* mistake : mistakes_for_linker)
+      steps.pair(first, mistake);
+  const CUlinkState state = steps.fresh();
+  lab.is("all.same", steps.take("same", state));
+  for (const char* mistake : mistakes_for_linker)
+    lab.is(std::string("all.") + mistake, steps.take(mistake, state));
+  lab.is("all.other", steps.take("other", state));
+  lab.is("all.complete", steps.complete(state));
+  lab.must(lab.cu.LinkDestroy(state), "cuLinkDestroy");
+  for (const char* first : mistakes_for_linker) {
+    for (const char* mistake : mistakes_for_linker)
+      steps.pair(first, mistake);
+    for (const char* second : {"other", "no_data", "no_file", "nowhere", "complete"}) {
+      steps.pair(first, second);
+      if (std::string(second) != "complete") steps.pair(second, first);
+    }
+  }
+}
+
 // What two inputs may both have, and what they need of each other.
 std::string in_one_line(std::string text) {
   std::replace(text.begin(), text.end(), '\n', '|');
@@ -722,16 +845,30 @@ void linkage(Lab& lab) {
     CUlinkState state = nullptr;
     lab.must(cu.LinkCreate(2, options, values, &state), "cuLinkCreate");
     lab.shows(is + ".log_at_first", reinterpret_cast<std::uintptr_t>(values[1]));
-    for (const auto& [which, body] : {std::pair(".first", first), std::pair(".second", second)}) {
+    const auto add = [&](const char* which, const std::string& body) {
       std::string text = ".version 7.0\n.target sm_75\n.address_size 64\n" + body;
       lab.is(is + which,
              cu.LinkAddData(state, CU_JIT_INPUT_PTX, text.data(), text.size() + 1, "x", 0, nullptr, nullptr));
-    }
+    };
     void* result = nullptr;
-    const CUresult completed = cu.LinkComplete(state, &result, nullptr);
-    lab.is(is + ".complete", completed);
-    lab.shows(is + ".log", reinterpret_cast<std::uintptr_t>(values[1]));
-    lab.shows(is + ".text", in_one_line(log));
+    const auto complete = [&](const std::string& when) {
+      const CUresult completed = cu.LinkComplete(state, &result, nullptr);
+      lab.is(is + when + "complete", completed);
+      lab.shows(is + when + "log", reinterpret_cast<std::uintptr_t>(values[1]));
+      lab.shows(is + when + "text", in_one_line(log));
+      return completed;
+    };
+    add(".first", first);
+    add(".second", second);
+    CUresult completed = complete(".");
+    if (completed != CUDA_SUCCESS) {
+      complete(".again.");
+      add(".again.kernel", ".visible .entry d() { ret; }\n");
+      complete(".with_kernel.");
+      add(".again.missing", ".visible .func missing () { ret; }\n.visible .global .u32 v;\n"
+                            ".visible .entry b() { ret; }\n");
+      completed = complete(".with_missing.");
+    }
     CUmodule module = nullptr;
     if (completed == CUDA_SUCCESS) lab.is(is + ".load", cu.ModuleLoadData(&module, result));
     CUfunction function = nullptr;
@@ -1089,6 +1226,18 @@ std::vector<Scenario> libraries_scenarios() {
         {"code.binary", binary, Place::alone}, {"code.clusters", clusters, Place::alone},
         {"code.cooperative", cooperative, Place::alone}, {"code.linkage", linkage, Place::alone},
         {"code.linker_neighbours", linker_neighbours, Place::alone},
+        {"code.linker_afterwards", linker_afterwards, Place::alone},
+        {"code.linker_misled.no_ptx", linker_misled<0>, Place::alone},
+        {"code.linker_misled.new_ptx", linker_misled<1>, Place::probe},
+        {"code.linker_misled.bad_cubin", linker_misled<2>, Place::alone},
+        {"code.linker_misled.whole_cubin", linker_misled<3>, Place::alone},
+        {"code.linker_misled.bad_fat", linker_misled<4>, Place::alone},
+        {"code.linker_misled.bad_object", linker_misled<5>, Place::probe},
+        {"code.linker_misled.ptx_object", linker_misled<6>, Place::probe},
+        {"code.linker_misled.bad_library", linker_misled<7>, Place::alone},
+        {"code.linker_misled.ptx_library", linker_misled<8>, Place::probe},
+        {"code.linker_misled.bad_nvvm", linker_misled<9>, Place::alone},
+        {"code.linker_misled.ptx_nvvm", linker_misled<10>, Place::alone},
         {"code.linker_options", linker_options, Place::child},
 #if CUDA_VERSION >= 12050
         {"code.names", names, Place::alone},

@@ -223,6 +223,7 @@ private:
   std::shared_ptr<Code> load(const void* image, const Bytes&);
   CUresult load_module(CUmodule*, const void* image, const Bytes&);
   CUresult load_library(CUlibrary*, const void* image, const Bytes&);
+  [[noreturn]] void refuse_link(CUresult& broken);
   CUresult add_to_link(CUlinkState, CUjitInputType, const void*, std::size_t, const char* name);
   void check_input(CUlinkState, unsigned count, const CUjit_option*, void* const* values);
   std::shared_ptr<Module> new_module(std::shared_ptr<Context>, std::shared_ptr<Code>);

@@ -57,9 +57,9 @@ struct Link : Object {
   std::map<std::string, std::string> inputs; ///< which one has this kernel, function or variable
   LinkLog errors;
   std::vector<LibraryMember> libraries; ///< until somebody needs what it has
-  CUresult broken = CUDA_SUCCESS;       ///< by an input: what cuLinkComplete says
-  bool complete = false;
-  std::string result; ///< of cuLinkComplete
+  CUresult broken = CUDA_SUCCESS; ///< the error of most calls after an input, or cuLinkComplete, has failed
+  bool linked = false;            ///< cuLinkComplete was tried, so it takes no more inputs
+  std::string result;             ///< of cuLinkComplete
 };
 
 std::shared_ptr<Link> Api::link(CUlinkState state) { return find<Link>(state, Kind::link); }
@@ -261,32 +261,50 @@ std::vector<CodeImage> read_binary_input(CUjitInputType type, std::string_view i
 
 } // namespace
 
+/// Refuses a second definition, or what is missing. Not modelled once the linker of the process is misled.
+void Api::refuse_link(CUresult& broken) {
+  if (process_.linker_misled)
+    not_modelled("a mistake that the linker finds after an input that misled it: a device may not find it");
+  refuse(broken = CUDA_ERROR_INVALID_SOURCE);
+}
+
+/// A broken link still reads PTX and libraries before it returns its error, and it accepts any object.
 CUresult Api::add_to_link(CUlinkState state, CUjitInputType type, const void* data, std::size_t size,
                           const char* name) {
   const auto into = link(state);
-  refuse_if(data == nullptr || size == 0 || into->complete || type < CU_JIT_INPUT_CUBIN ||
+  refuse_if(data == nullptr || size == 0 || into->linked || type < CU_JIT_INPUT_CUBIN ||
                 type > CU_JIT_INPUT_NVVM,
             CUDA_ERROR_INVALID_VALUE);
   const std::string_view input(static_cast<const char*>(data), size);
+  CUresult& broken = into->broken;
+  const auto refuse_if_broken = [&] { refuse_if(broken != CUDA_SUCCESS, broken); };
   std::vector<CodeImage> found;
   if (type == CU_JIT_INPUT_PTX || (type == CU_JIT_INPUT_FATBINARY && !is_binary(input))) {
-    found.push_back(checked_ptx(input.data())); // to its null, as when a module is loaded
-  } else if ((type == CU_JIT_INPUT_OBJECT || type == CU_JIT_INPUT_LIBRARY) && is_ptx(input)) {
-    refuse(CUDA_ERROR_UNKNOWN);
-  } else if (type == CU_JIT_INPUT_NVVM && is_ptx(input)) {
-    refuse(CUDA_ERROR_JIT_COMPILER_NOT_FOUND);
-  } else if (type == CU_JIT_INPUT_OBJECT && !is_binary(input) && !is_archive(input)) {
-    into->broken = CUDA_ERROR_INVALID_IMAGE; // a device looks into it later
+    try {
+      found.push_back(checked_ptx(input.data())); // to its null, as when a module is loaded
+    } catch (const Refusal& refusal) {
+      if (refusal.result == CUDA_ERROR_UNSUPPORTED_PTX_VERSION) process_.linker_misled = true;
+      throw;
+    }
+  } else if (type == CU_JIT_INPUT_OBJECT && broken != CUDA_SUCCESS) {
     return CUDA_SUCCESS;
+  } else if ((type == CU_JIT_INPUT_OBJECT && !is_binary(input) && !is_archive(input)) ||
+             (type == CU_JIT_INPUT_LIBRARY && is_ptx(input))) {
+    process_.linker_misled = true;
+    refuse(CUDA_ERROR_UNKNOWN);
   } else {
+    if (type == CU_JIT_INPUT_CUBIN || type == CU_JIT_INPUT_NVVM) refuse_if_broken();
+    if (type == CU_JIT_INPUT_NVVM) refuse(broken = CUDA_ERROR_JIT_COMPILER_NOT_FOUND);
     try {
       found = read_binary_input(type, input);
     } catch (const Damaged&) {
+      if (type == CU_JIT_INPUT_CUBIN) broken = CUDA_ERROR_INVALID_IMAGE;
       refuse(CUDA_ERROR_INVALID_IMAGE);
     }
     if (type == CU_JIT_INPUT_CUBIN && !found.front().relocatable)
-      refuse(into->broken = CUDA_ERROR_NO_BINARY_FOR_GPU);
+      refuse(broken = CUDA_ERROR_NO_BINARY_FOR_GPU);
   }
+  refuse_if_broken();
   const std::string from = name != nullptr ? name : "";
   if (type == CU_JIT_INPUT_LIBRARY) {
     for (CodeImage& one : found)
@@ -294,7 +312,7 @@ CUresult Api::add_to_link(CUlinkState state, CUjitInputType type, const void* da
     return CUDA_SUCCESS;
   }
   for (const CodeImage& one : found)
-    if (!add_code(*into, one, from)) refuse(into->broken = CUDA_ERROR_INVALID_SOURCE);
+    if (!add_code(*into, one, from)) refuse_link(broken);
   return CUDA_SUCCESS;
 }
 
@@ -313,7 +331,7 @@ CUresult Api::cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void* dat
 CUresult Api::cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char* path, unsigned count,
                                CUjit_option* options, void** values) {
   check_input(state, count, options, values);
-  refuse_if(path == nullptr || *path == '\0', CUDA_ERROR_INVALID_VALUE);
+  refuse_if(path == nullptr || *path == '\0' || link(state)->linked, CUDA_ERROR_INVALID_VALUE);
   const std::string file = contents(path);
   refuse_if(file.empty(), CUDA_ERROR_INVALID_IMAGE);
   return add_to_link(state, type, file.data(), file.size(), path);
@@ -323,22 +341,22 @@ CUresult Api::cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const cha
 CUresult Api::cuLinkComplete(CUlinkState state, void** out, size_t* size) {
   const auto from = link(state);
   refuse_if(out == nullptr, CUDA_ERROR_INVALID_VALUE);
-  refuse_if(from->complete, CUDA_ERROR_INVALID_HANDLE);
   refuse_if(from->broken != CUDA_SUCCESS, from->broken);
-  if (!add_libraries(*from)) refuse(from->broken = CUDA_ERROR_INVALID_SOURCE);
+  refuse_if(from->linked, CUDA_ERROR_INVALID_HANDLE);
+  from->linked = true;
+  if (!add_libraries(*from)) refuse_link(from->broken);
   const auto missing = missing_in(from->code);
   for (const auto& [name, user] : missing)
     from->errors.add("error   : Undefined reference to '" + name + "' in '" + from->inputs[user] + "'");
-  refuse_if(!missing.empty(), CUDA_ERROR_INVALID_SOURCE);
+  if (!missing.empty()) refuse_link(from->broken);
   ElfImage elf;
   elf.code = from->code;
   elf.target = 90;
   try {
     from->result = write_elf(elf);
   } catch (const Damaged&) { // more kernels than a file can have
-    refuse(CUDA_ERROR_INVALID_IMAGE);
+    refuse(from->broken = CUDA_ERROR_INVALID_IMAGE);
   }
-  from->complete = true;
   *out = from->result.data();
   if (size != nullptr) *size = from->result.size();
   return CUDA_SUCCESS;

@@ -79,6 +79,7 @@ struct Process {
   bool unusual = false;             ///< deinitialized, or there are failing calls: one check for each call
   bool forked = false;              ///< true in a child of the OS process that initialized it
   CoreDumpSettings core_dumps;
+  bool linker_misled = false; ///< by an input: a device then reports later mistakes wrongly
   CUresult fault = CUDA_SUCCESS;
   bool fault_delivered = false;
   Time fault_noticed = never; ///< when the driver notices the fault by itself

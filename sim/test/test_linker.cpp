@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The driver's linker, with inputs as compilers make them.
+#include "death.hpp"
 #include "fixture.hpp"
 
 #include <cstdint>
@@ -118,9 +119,18 @@ const char* const callee = ".visible .func (.param .b32 r) outside (.param .b32 
 TEST_CASE("the driver's linker says what is missing, and what is there twice") {
   Fixture f;
   {
+    Linker missing(f);
+    OK(missing.ptx(caller));
+    CHECK(missing.complete() == CUDA_ERROR_INVALID_SOURCE);
+    CHECK(missing.ptx(callee) == CUDA_ERROR_INVALID_VALUE); // too late
+    CHECK(missing.complete() == CUDA_ERROR_INVALID_SOURCE);
+  }
+  {
     Linker twice(f);
     OK(twice.ptx(caller));
     CHECK(twice.ptx(caller) == CUDA_ERROR_INVALID_SOURCE);
+    CHECK(twice.ptx(callee) == CUDA_ERROR_INVALID_SOURCE);
+    OK(twice.input(CU_JIT_INPUT_OBJECT, "text"));
     CHECK(twice.complete() == CUDA_ERROR_INVALID_SOURCE);
   }
   CUmodule module = nullptr;
@@ -128,7 +138,6 @@ TEST_CASE("the driver's linker says what is missing, and what is there twice") {
   {
     Linker linker(f);
     OK(linker.ptx(caller));
-    CHECK(linker.complete() == CUDA_ERROR_INVALID_SOURCE);
     OK(linker.ptx(callee));
     OK(linker.complete());
     CHECK(linker.complete() == CUDA_ERROR_INVALID_HANDLE);
@@ -136,6 +145,36 @@ TEST_CASE("the driver's linker says what is missing, and what is there twice") {
   }
   CHECK(f.cu.module_function(&function, module, "calls") == CUDA_SUCCESS);
   CHECK(f.cu.module_function(&function, module, "outside") == CUDA_ERROR_NOT_FOUND);
+}
+
+TEST_CASE("what the linker finds after an input that misleads it is not modelled") {
+  struct Input {
+    CUjitInputType type;
+    const char* content;
+    CUresult result;
+  };
+  const Input inputs[] = {
+      {CU_JIT_INPUT_PTX, ".version 99.0\n.target sm_75\n", CUDA_ERROR_UNSUPPORTED_PTX_VERSION},
+      {CU_JIT_INPUT_OBJECT, "text", CUDA_ERROR_UNKNOWN},
+      {CU_JIT_INPUT_OBJECT, ".version 7.0\n.target sm_75\n", CUDA_ERROR_UNKNOWN},
+      {CU_JIT_INPUT_LIBRARY, ".version 7.0\n.target sm_75\n", CUDA_ERROR_UNKNOWN}};
+  for (const Input& given : inputs)
+    for (const bool missing : {false, true}) {
+      INFO(given.content << ", " << missing);
+      const Death death = death_of([&] {
+        Fixture f;
+        Linker linker(f);
+        if (linker.input(given.type, given.content) != given.result) return;
+        OK(linker.ptx(".visible .entry a() { ret; }"));
+        OK(linker.ptx(".extern .func m ();\n.visible .entry b() { call.uni m; ret; }"));
+        if (missing)
+          linker.complete();
+        else
+          linker.ptx(".visible .entry a() { ret; }");
+      });
+      CHECK(death.aborted);
+      CHECK(death.says("after an input that misled it"));
+    }
 }
 
 // As NVIDIA's linker of CUDA 13.0 links them.

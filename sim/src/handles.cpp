@@ -11,7 +11,7 @@ namespace cuevent::sim {
 namespace {
 
 constexpr std::size_t histories_kept = 100'000;
-constexpr std::size_t history_room = 160;         // for that of an event, however large its numbers are
+constexpr std::size_t history_room = 160;         // fits that of an event with numbers of 16 digits
 constexpr std::size_t handles_to_choose_from = 8; // few, so that short programs see the same handle again
 constexpr std::uintptr_t stride = 64; // like an allocation; leaves room to notice misaligned pointers
 

@@ -83,8 +83,8 @@ struct LastDestructor {
 
 volatile std::sig_atomic_t driver_is_real = false;
 
-/// Whose code it was. A sanitizer says it by itself. A real driver that is unloaded crashes if another thread
-/// of the parent was changing its current context: docs/what-the-driver-does.md.
+/// Shows the stack of a crash, as a sanitizer does by itself. Accepts a crash of a real driver that is
+/// unloaded: another thread of the parent may have been changing its context (docs/what-the-driver-does.md).
 void expect_crashes() {
 #ifndef SANITIZED
   struct sigaction action {};

@@ -76,6 +76,7 @@ std::vector<Scenario> copies_scenarios();
 std::vector<Scenario> copying_scenarios();
 std::vector<Scenario> early_copies_scenarios();
 std::vector<Scenario> libraries_scenarios();
+std::vector<Scenario> linker_scenarios();
 std::vector<Scenario> graph_nodes_scenarios();
 std::vector<Scenario> graph_memory_scenarios();
 std::vector<Scenario> conditional_scenarios();

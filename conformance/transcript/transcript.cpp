@@ -60,6 +60,7 @@ std::vector<Scenario> all_scenarios() {
                            copying_scenarios,
                            early_copies_scenarios,
                            libraries_scenarios,
+                           linker_scenarios,
                            graph_nodes_scenarios,
                            graph_memory_scenarios,
                            conditional_scenarios,

@@ -2,7 +2,11 @@
 #include "recording/flight_analysis.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <cstddef>
 #include <cstdio>
+#include <map>
+#include <tuple>
 #include <utility>
 
 namespace cuevent { inline namespace CUEVENT_ABI {
@@ -99,13 +103,7 @@ public:
       follow(i);
     for (std::size_t i = 0; i < report_.streams.size(); ++i)
       find_on(i);
-    for (FlightFinding& each : report_.findings)
-      each.held_up = held_up_by(each.streams);
-    std::stable_sort(report_.findings.begin(), report_.findings.end(),
-                     [&](const FlightFinding& a, const FlightFinding& b) {
-                       if (a.kind != b.kind) return a.kind < b.kind;
-                       return a.held_up != b.held_up ? a.held_up > b.held_up : age_of(a) > age_of(b);
-                     });
+    sort_findings();
     return std::move(report_);
   }
 
@@ -114,6 +112,19 @@ private:
 
   static bool is_pending(const FlightStream& stream) {
     return stream.state == FlightState::running || stream.state == FlightState::waiting;
+  }
+
+  /// By kind, then what holds up most, then the oldest. Equal ones stay as they were found.
+  void sort_findings() {
+    std::multimap<std::tuple<Kind, std::size_t, std::chrono::nanoseconds>, FlightFinding> sorted;
+    for (FlightFinding& each : report_.findings) {
+      each.held_up = held_up_by(each.streams);
+      sorted.emplace(std::tuple(each.kind, report_.streams.size() - each.held_up, -age_of(each)),
+                     std::move(each));
+    }
+    report_.findings.clear();
+    for (auto& each : sorted)
+      report_.findings.push_back(std::move(each.second));
   }
 
   /// How long the finding may have lasted.

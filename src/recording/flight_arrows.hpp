@@ -11,7 +11,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
+#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -96,19 +96,17 @@ public:
   }
   /// The places that set the object to at least this value, the lowest value first.
   std::vector<StreamPlace> find(const void* object, std::uint64_t value) const {
-    std::vector<Signal> found;
+    std::multimap<std::uint64_t, StreamPlace> found;
     {
       const auto lock = lock_.hold();
       if (!lock) return {};
-      std::copy_if(signals_.begin(), signals_.end(), std::back_inserter(found),
-                   [&](const Signal& each) { return each.object == object && each.value >= value; });
+      for (const Signal& each : signals_)
+        if (each.object == object && each.value >= value) found.emplace(each.value, each.place);
     }
-    std::stable_sort(found.begin(), found.end(),
-                     [](const Signal& a, const Signal& b) { return a.value < b.value; });
     std::vector<StreamPlace> places;
     places.reserve(found.size());
-    for (const Signal& each : found)
-      places.push_back(each.place);
+    for (const auto& each : found)
+      places.push_back(each.second);
     return places;
   }
 

@@ -21,7 +21,7 @@ namespace {
 constexpr long long usual_period = 100'000'000, pending_period = 10'000'000, busy_period = 1'000'000; // ns
 constexpr int busy_rounds = 1'000;        // after a signal that lowered an abandoned semaphore
 constexpr int death_rounds = 5;           // after a file was closed: its lock goes a moment later
-constexpr unsigned rare = 16;             // among looks at all: one asks about every lock
+constexpr unsigned looks_per_check = 16;  // among looks at all: one asks about every lock
 constexpr std::size_t looks_at_once = 16; // under the lock, some 10 us
 
 /// A thread as any other, whatever the thread is that creates it.
@@ -152,7 +152,7 @@ bool Semaphores::looks_for_death(SemaphoreState& state) noexcept {
     return true;
   }
   if (state.death_rounds > 0) return true;
-  return looks_ % rare == 0;
+  return looks_ % looks_per_check == 0;
 }
 
 /// Returns when to look again. Under the lock.

@@ -89,10 +89,14 @@ Status Captures::of_graph(ArrayView<CapturedStages>& out, const Graph& graph, co
   const auto in_graph = [&](const CapturedStages::Node& each) {
     return nodes.count(each.event.native_handle()) != 0;
   };
-  const auto first =
-      std::stable_partition(captures_.begin(), captures_.end(), [&](const CapturedStages& each) {
-        return std::none_of(each.nodes.begin(), each.nodes.end(), in_graph);
-      });
+  // Those of the graph, in their order, come last.
+  auto first = captures_.end();
+  for (auto each = first; each != captures_.begin();) {
+    --each;
+    if (std::none_of(each->nodes.begin(), each->nodes.end(), in_graph)) continue;
+    std::rotate(each, each + 1, first);
+    --first;
+  }
   if (first == captures_.end()) return {CUDA_ERROR_NOT_FOUND, call, Reason::no_captured_stage};
   for (auto each = first; each != captures_.end(); ++each) {
     if (!std::all_of(each->nodes.begin(), each->nodes.end(), in_graph))

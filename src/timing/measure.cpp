@@ -31,7 +31,7 @@ struct Precision {
   double part, steps;
 };
 /// The median of 20 measurements varies by the width of their 95 % intervals, so a half has to do.
-constexpr Precision wanted{0.5, 1};
+constexpr Precision ideal{0.5, 1};
 /// The times of one kernel of a few microseconds differ by four steps, however many are taken.
 constexpr Precision enough{1, 4};
 
@@ -229,7 +229,7 @@ Status repeat(const MeasureOptions& options, const Allowance& allowance,
     const bool over = count >= fewest_samples && allowance.is_over(), last = count == options.most_samples;
     if (questions.due(count) || last || (over && count >= fewest_with_interval)) {
       const bool patient = !last && !allowance.is_over(patient_part);
-      if (precise(patient ? wanted : enough)) {
+      if (precise(patient ? ideal : enough)) {
         const auto drifts = [](const Series* each) { return each->drifts(); };
         if (!patient || std::none_of(all_series.begin(), all_series.end(), drifts)) {
           end = MeasuredEnd::precise;

@@ -4,6 +4,8 @@
 #include "stream.hpp"
 
 #include <cstdio>
+#include <set>
+#include <string>
 
 namespace cuevent::sim {
 
@@ -31,9 +33,12 @@ std::string name_of_operation(const Operation& operation) {
 
 std::string what_releases(const Operation& operation) {
   if (!operation.after.empty()) {
-    std::string text = "waits for";
+    std::set<unsigned long long> numbers; // an operation can come after another one for two reasons
     for (auto& other : operation.after)
-      text += " operation " + std::to_string(other->number);
+      numbers.insert(other->number);
+    std::string text = numbers.size() == 1 ? "waits for operation " : "waits for operations ";
+    for (const auto number : numbers)
+      text += (number == *numbers.begin() ? "" : ", ") + std::to_string(number);
     return text;
   }
   if (operation.state == Operation::State::running) {

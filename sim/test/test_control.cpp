@@ -4,6 +4,8 @@
 #include "death.hpp"
 #include "fixture.hpp"
 
+#include <catch2/matchers/catch_matchers_string.hpp>
+
 using namespace cuevent;
 using namespace std::chrono_literals;
 
@@ -78,11 +80,28 @@ TEST_CASE("pending counts the operations of default streams too, and lists all o
   REQUIRE(texts.size() == 3);
   CHECK(texts[0].find("(work) on stream #1 of context #1: its stream is held") != std::string::npos);
   CHECK(texts[1].find("(work) on the legacy stream of context #1: its stream is held") != std::string::npos);
-  CHECK(texts[2].find("waits for operation") != std::string::npos);
+  CHECK(texts[2].find("waits for operation ") != std::string::npos);
   sim::release(f.stream);
   sim::release(CU_STREAM_LEGACY, f.context);
   sim::run_until_idle();
   CHECK(sim::pending(CU_STREAM_LEGACY, f.context) == 0);
+}
+
+TEST_CASE("what an operation waits for is named once") {
+  Fixture f;
+  const CUstream other = f.new_stream();
+  const CUevent event = f.event();
+  sim::hold(f.stream);
+  sim::hold(other);
+  OK(f.cu.event_record(event, f.stream));
+  OK(f.cu.stream_wait(f.stream, event, 0)); // behind the record, and for it
+  OK(f.work(other));
+  OK(f.cu.stream_wait(other, event, 0));
+  const auto texts = sim::pending_operations();
+  REQUIRE(texts.size() == 4);
+  const auto number = [&](std::size_t i) { return texts[i].substr(10, texts[i].find(" (") - 10); };
+  CHECK_THAT(texts[1], Catch::Matchers::EndsWith(": waits for operation " + number(0)));
+  CHECK_THAT(texts[3], Catch::Matchers::EndsWith(": waits for operations " + number(0) + ", " + number(2)));
 }
 
 TEST_CASE("a created stream is no default stream of a context") {

@@ -19,8 +19,7 @@ namespace watch {
 
 namespace {
 
-constexpr long query_patience_us = 1000;   // for the lock of a stream, which the looker holds for a moment
-constexpr long probe_patience_us = 50'000; // the same, of a machine that is busy
+constexpr long query_patience_us = 1000; // for the lock of a stream, which the looker holds for a moment
 constexpr long fork_patience_us = 20'000;
 
 Guards& guards() { return state.guards; }
@@ -254,9 +253,8 @@ void note_target(Thread& thread, GuardedTarget& target, const CallData& call) {
   std::uint64_t probe = 0;
   start_looker();
   const bool can_judge = cleared_by_fork->looker.failed.load(std::memory_order_relaxed) == 0;
-  Stream* const stream = can_judge && prepare_segv_handler()
-                             ? record_probe_behind(thread, call, probe, probe_patience_us)
-                             : nullptr;
+  Stream* const stream =
+      can_judge && prepare_segv_handler() ? record_probe_behind(thread, call, probe) : nullptr;
   if (stream == nullptr) return tell_number(call, MemoryPart::target, 0);
   {
     const Library& library = state.libraries[stream->library];

@@ -223,9 +223,10 @@ std::uint64_t note_source(const SourceProbe& probe, const CallData& call) {
     const OwnCalls own(library);
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     const bool can_ask = library.probing.exchange_mode(&mode) == CUDA_SUCCESS;
-    bool has_begun = true;
-    if (const TryLocked lock(probe.stream->lock, 0); can_ask && lock && probe.stream->events[0] != nullptr)
-      has_begun = query_probe(*probe.stream, probe.number) != CUDA_ERROR_NOT_READY;
+    bool has_begun = false; // if somebody else asks about the stream, a look will tell
+    if (const TryLocked lock(probe.stream->lock, 0); can_ask && lock)
+      has_begun = probe.stream->events[0] == nullptr ||
+                  query_probe(*probe.stream, probe.number) != CUDA_ERROR_NOT_READY;
     if (can_ask) library.probing.exchange_mode(&mode);
     if (can_ask && has_begun) return 0;
     if (can_ask) number = put(probe);

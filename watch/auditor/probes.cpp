@@ -315,10 +315,11 @@ void know_stream(unsigned library, const CallData& call) { know_stream(library, 
 
 Stream* record_probe(Thread& thread, unsigned library, const CallData& call, std::uint64_t& number) {
   know_stream(library, call);
-  return record_probe_behind(thread, call, number, 0);
+  return record_probe_behind(thread, call, number);
 }
 
-Stream* record_probe_behind(Thread& thread, const CallData& call, std::uint64_t& number, long patience_us) {
+Stream* record_probe_behind(Thread& thread, const CallData& call, std::uint64_t& number) {
+  constexpr long patience_us = 50'000; // the looker has the lock for a moment, on a machine that is busy
   StreamName name{};
   Stream* const stream = find_stream(call, Verb::work, name);
   if (stream == nullptr) return nullptr;

@@ -35,9 +35,10 @@ void leave_streams(const Thread& thread, const CallData& call, Verb verb);
 void know_stream(unsigned library, const CallData& call);
 
 /// Records a probe on the stream that the call is about to submit to. Null if that is not possible now.
+/// Waits a little while somebody asks about the stream.
 Stream* record_probe(Thread& thread, unsigned library, const CallData& call, std::uint64_t& number);
-/// The same behind what the call has submitted. Waits that long while somebody asks about the stream.
-Stream* record_probe_behind(Thread& thread, const CallData& call, std::uint64_t& number, long patience_us);
+/// The same behind what the call has submitted.
+Stream* record_probe_behind(Thread& thread, const CallData& call, std::uint64_t& number);
 
 /// What most submissions do not need.
 void prepare_probe(Thread& thread, unsigned library, const CallData& call, Verb verb);

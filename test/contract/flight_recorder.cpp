@@ -439,6 +439,20 @@ TEST_CASE_METHOD(StreamFixture, "a report names the call that a thread is inside
   CHECK(finished(context, stream));
 }
 
+TEST_CASE_METHOD(StreamFixture, "a thread is not blocked in a call that it has just entered") {
+  FlightRecorder recorder(context, {.marks_per_stream = 16, .blocked_after = 1h});
+  Gate gate(stream);
+  {
+    const FlightScope scope(recorder, stream, "launch 7");
+    const FlightReport report = report_of(recorder);
+    REQUIRE(report.streams.size() == 1);
+    CHECK(report.streams[0].call);
+    CHECK(report.findings.empty());
+  }
+  gate.open();
+  CHECK(finished(context, stream));
+}
+
 TEST_CASE_METHOD(StreamFixture, "a report creates and destroys nothing") {
   FlightRecorder recorder(context, small);
   recorder.mark(stream, "mark");

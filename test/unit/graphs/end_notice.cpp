@@ -9,6 +9,7 @@
 #include <optional>
 #include <poll.h>
 #include <thread>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -97,6 +98,25 @@ TEST_CASE_METHOD(RecordingFixture, "a descriptor that is asked for after the end
   EndNotice notice = graph.end_notice();
   recording.end_user_objects();
   CHECK(readable(notice.native_handle()));
+}
+
+TEST_CASE_METHOD(RecordingFixture, "the descriptor is 0 if the program has closed its input") {
+  const int input = fcntl(0, F_DUPFD_CLOEXEC, 3);
+  close(0);
+  int descriptor = -1;
+  bool is_readable = false;
+  {
+    Graph graph = Graph::borrow(context, graph_handle(1));
+    EndNotice notice = graph.end_notice();
+    descriptor = notice.native_handle();
+    recording.end_user_objects();
+    is_readable = readable(descriptor);
+  }
+  const bool is_closed = fcntl(descriptor, F_GETFD) == -1;
+  if (input >= 0) dup2(input, 0);
+  if (input >= 0) close(input);
+  CHECK(descriptor == 0);
+  CHECK((is_readable && is_closed));
 }
 
 TEST_CASE_METHOD(RecordingFixture,

@@ -7,6 +7,9 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include <atomic>
+#include <chrono>
+#include <csignal>
+#include <pthread.h>
 #include <set>
 #include <thread>
 #include <vector>
@@ -133,6 +136,45 @@ TEST_CASE("a free node is found even if nodes move from stream to stream", "[thr
   }
   stop = true;
   mover.join();
+  CHECK(missed == 0);
+}
+
+TEST_CASE("a free node is found even if all nodes move while it is looked for") {
+  CallbackNodes nodes;
+  for (CallbackNode* const node : take_new(nodes, 2))
+    nodes.give_back(*node);
+  // A signal handler stands for other threads, at any point of the search.
+  static CallbackNodes* moved = nullptr;
+  static unsigned long long from = 0, to = 1;
+  moved = &nodes;
+  from = 0, to = 1;
+  struct sigaction moving {};
+  moving.sa_handler = [](int) {
+    for (int i = 0; i < 2; ++i)
+      if (CallbackNode* const node = moved->take(from)) { // the search may hold the other one
+        node->stream = to;
+        moved->give_back(*node);
+      }
+    from = to, to = 16 - to; // from one side of most places to the other
+  };
+  struct sigaction before {};
+  REQUIRE(sigaction(SIGUSR1, &moving, &before) == 0);
+  std::atomic<bool> stop{false};
+  std::thread interrupting([&stop, searching = pthread_self()] {
+    while (!stop) {
+      pthread_kill(searching, SIGUSR1);
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+    }
+  });
+  std::size_t missed = 0;
+  for (unsigned long long stream = 0; stream < 200'000; ++stream) {
+    CallbackNode* const node = nodes.take(stream);
+    if (node == nullptr) ++missed;
+    if (node != nullptr) nodes.give_back(*node);
+  }
+  stop = true;
+  interrupting.join();
+  sigaction(SIGUSR1, &before, nullptr);
   CHECK(missed == 0);
 }
 

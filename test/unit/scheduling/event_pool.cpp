@@ -181,14 +181,16 @@ TEST_CASE_METHOD(RecordingFixture, "without a reservation, a thread takes a whol
 }
 
 TEST_CASE_METHOD(RecordingFixture, "a thread that ends leaves its events to the others", "[threads]") {
-  EventPool pool(context);
-  std::thread([&] { const auto leases = acquire(pool, 50); }).join();
+  EventPool pool(context), other(context);
+  std::thread([&] { const auto leases = acquire(pool, 50), of_other = acquire(other, 50); }).join();
   CHECK(pool.counters().idle == 50);
   recording.calls();
-  const auto leases = acquire(pool, 50);
+  const auto leases = acquire(pool, 50), of_other = acquire(other, 50);
   CHECK(recording.calls().empty());
-  CHECK(pool.counters().created == 50);
-  CHECK(pool.counters().reused == 50);
+  for (EventPool* const each : {&pool, &other}) {
+    CHECK(each->counters().created == 50);
+    CHECK(each->counters().reused == 50);
+  }
 }
 
 TEST_CASE_METHOD(RecordingFixture, "a lease destroyed at the end of a thread goes to the reserve",

@@ -128,6 +128,22 @@ TEST_CASE_METHOD(Fixture, "a handle that is closed before it is imported counts 
   CHECK(test::eventually([&] { return semaphore.status() == TimelineStatus::abandoned; }));
 }
 
+TEST_CASE_METHOD(Fixture,
+                 "a participant that has ended abandons nothing, also while its signals are queued") {
+  const Stream stream(context);
+  TimelineSemaphore semaphore(context);
+  TimelineSemaphore joined = join(context, semaphore);
+  joined.abandon_on_death();
+  Gate gate(stream);
+  joined.signal(stream, 1);
+  joined = TimelineSemaphore();
+  Handle(semaphore.export_handle()).end();                     // a death
+  std::this_thread::sleep_for(std::chrono::milliseconds(300)); // the guard looks after 150 ms at the latest
+  CHECK(semaphore.status() == TimelineStatus::participant_died);
+  gate.open();
+  CHECK(semaphore.wait_for(1, std::chrono::minutes(1)));
+}
+
 TEST_CASE_METHOD(Fixture, "64 participants can share a semaphore, and places are used again") {
   TimelineSemaphore semaphore(context);
   for (int round = 0; round < 2; ++round) {

@@ -89,7 +89,7 @@ Status Captures::of_graph(ArrayView<CapturedStages>& out, const Graph& graph, co
   const auto in_graph = [&](const CapturedStages::Node& each) {
     return nodes.count(each.event.native_handle()) != 0;
   };
-  // Those of the graph, in their order, come last.
+  // The captures of the graph come last, and stay in their order.
   auto first = captures_.end();
   for (auto each = first; each != captures_.begin();) {
     --each;

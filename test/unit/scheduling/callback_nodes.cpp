@@ -32,6 +32,17 @@ std::size_t count_of(CallbackNodes& nodes) {
   return count;
 }
 
+/// Takes a node and gives it back, again and again. Returns how often none was found.
+std::size_t misses_of(CallbackNodes& nodes) {
+  std::size_t missed = 0;
+  for (unsigned long long stream = 0; stream < 200'000; ++stream) {
+    CallbackNode* const node = nodes.take(stream);
+    if (node == nullptr) ++missed;
+    if (node != nullptr) nodes.give_back(*node);
+  }
+  return missed;
+}
+
 } // namespace
 
 TEST_CASE("nodes come in blocks, each twice as large as the one before") {
@@ -128,12 +139,7 @@ TEST_CASE("a free node is found even if nodes move from stream to stream", "[thr
       nodes.give_back(*node);
     }
   });
-  std::size_t missed = 0;
-  for (unsigned long long stream = 0; stream < 200'000; ++stream) {
-    CallbackNode* const node = nodes.take(stream);
-    if (node == nullptr) ++missed;
-    if (node != nullptr) nodes.give_back(*node);
-  }
+  const std::size_t missed = misses_of(nodes);
   stop = true;
   mover.join();
   CHECK(missed == 0);
@@ -166,12 +172,7 @@ TEST_CASE("a free node is found even if all nodes move while it is looked for") 
       std::this_thread::sleep_for(std::chrono::microseconds(20));
     }
   });
-  std::size_t missed = 0;
-  for (unsigned long long stream = 0; stream < 200'000; ++stream) {
-    CallbackNode* const node = nodes.take(stream);
-    if (node == nullptr) ++missed;
-    if (node != nullptr) nodes.give_back(*node);
-  }
+  const std::size_t missed = misses_of(nodes);
   stop = true;
   interrupting.join();
   sigaction(SIGUSR1, &before, nullptr);
